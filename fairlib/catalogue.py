@@ -1312,6 +1312,30 @@ def is_intersection(name: str, counts: Container[str]) -> bool:
     return len(parts) > 1 and all(part in counts for part in parts)
 
 
+def attribute_names(attribute: str, known: Container[str]) -> tuple[str, ...]:
+    """Names of the attributes that an attribute such as ``"sex&race"`` crosses.
+
+    Parameters
+    ----------
+    attribute : str
+    known : container of str
+        Names of the attributes of a table.
+
+    Returns
+    -------
+    tuple of str
+        The attribute alone if it is known, or crosses others than known ones.
+
+    Examples
+    --------
+    >>> attribute_names("sex&race", ["sex", "race"])
+    ('sex', 'race')
+    """
+    if attribute in known or not is_intersection(attribute, known):
+        return (attribute,)
+    return tuple(attribute.split("&"))
+
+
 def without_intersections(metrics: Iterable[str], counts: Container[str]) -> list[str]:
     """Names of metrics that are not of crossed attributes.
 

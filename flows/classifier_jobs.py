@@ -12,7 +12,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from evenhand.data_contracts.favourable import describe_outcome, favourable_not_stated
 from evenhand.data_contracts.model import Column, Contract
-from evenhand.fairlib.catalogue import PROVED, classifier_metrics, term_metrics
+from evenhand.fairlib.catalogue import (
+    PROVED,
+    attribute_names,
+    classifier_metrics,
+    term_metrics,
+)
 from evenhand.fairlib.methods.registry import METHODS, PROXIES, MethodSpec, method_class
 from evenhand.flows.checked_job import CheckedJob, method_traits
 from evenhand.flows.engine import Measured, Steps
@@ -297,12 +302,16 @@ def _check_decision(job: Job, contract: Contract) -> None:
     names = _sensitive(None, contract, "decision.equal compares the groups of one")
     if equal.attribute is not None:
         check_names(
-            "decision.equal.attribute", [equal.attribute], names, "the sensitive columns are"
+            "decision.equal.attribute",
+            attribute_names(equal.attribute, names),
+            names,
+            "the sensitive columns are",
         )
     elif len(names) > 1:
         raise InputError(
             "decision.equal needs the attribute whose groups it compares: give "
-            f"decision.equal.attribute, one of {', '.join(names)}."
+            f"decision.equal.attribute, one of {', '.join(names)}, or several as "
+            f"{'&'.join(names[:2])}."
         )
 
 
@@ -697,10 +706,21 @@ def gate_step(
 
 
 def attribute(resolved: CheckedJob) -> dict[str, Any]:
-    """Return the attribute of thresholds by group: a published model reads its groups by this."""
+    """Return the attribute of thresholds by group, or several crossed ones: a published model reads
+    its groups by this.
+    """
     equal = resolved.job.decision.equal
     assert equal is not None
-    column = resolved.contract.column(equal.attribute or resolved.contract.sensitive[0].name)
+    columns = {column.name: column for column in resolved.contract.sensitive}
+    names = attribute_names(equal.attribute or next(iter(columns)), columns)
+    parts = [_groups_of_column(resolved.contract.column(name)) for name in names]
+    if len(parts) == 1:
+        return parts[0]
+    return {"name": equal.attribute, "bins": None, "names": [], "crossed": parts}
+
+
+def _groups_of_column(column: Column) -> dict[str, Any]:
+    """Return how the groups of a sensitive column are read."""
     names = []
     if column.bins is not None:
         # imported lazily: a run that finds nothing new needs no Arrow
@@ -734,7 +754,8 @@ def input_description(resolved: CheckedJob, steps: Steps) -> dict[str, Any]:
     read = {column.name for column in features}
     if resolved.job.decision.equal:
         # a published model reads the groups of its decisions from the raw rows
-        read.add(attribute(resolved)["name"])
+        groups = attribute(resolved)
+        read.update(part["name"] for part in groups.get("crossed", [groups]))
     booleans = []
     for column in resolved.contract.columns:
         if column.logical_type == "boolean" and column.name in read:

@@ -318,8 +318,8 @@ class Equal(Section):
     """Largest difference between two groups' rates on the rows that the thresholds are chosen on.
     """
     attribute: str | None = None
-    """Sensitive column of the groups; default: the only one. It is needed wherever decisions are
-    made.
+    """Sensitive column of the groups, or several as `sex&race`, whose crossed groups then get
+    thresholds; default: the only one. They are needed wherever decisions are made.
     """
     smoothing: Annotated[float, Field(ge=0, le=1)] | Literal["auto"] = 0.0
     """On few rows: share by which calibrated probabilities count in place of labels when the

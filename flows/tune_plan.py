@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from evenhand.data_contracts.yaml_writer import comment, dump_plainly
-from evenhand.fairlib.catalogue import better, describe, group_metrics
+from evenhand.fairlib.catalogue import attribute_names, better, describe, group_metrics
 from evenhand.fairlib.methods.registry import METHODS, method_class
 from evenhand.fairlib.tuning import space as spaces
 from evenhand.fairlib.tuning.study import (
@@ -267,13 +267,13 @@ def _with_intersections(job: Job) -> Job:
 
 def notes_of_plan(plan: TunePlan) -> list[str]:
     """Return notes on old spellings, and on metrics for which no thresholds by group are tried."""
-    crossed = [name for name in plan.aim.metrics if "&" in name]
-    if not crossed:
-        return old_spellings(plan.tune)
-    return [
-        *old_spellings(plan.tune),
-        f"no thresholds by group are tried for intersections: {', '.join(crossed)}",
+    notes = [*old_spellings(plan.tune)]
+    without = [
+        name for name in plan.aim.metrics if "&" in name and name.partition(".")[0] not in CRITERIA
     ]
+    if without:
+        notes.append(f"no thresholds by group are tried for {', '.join(without)}")
+    return notes
 
 
 def _minutes_text(number: float, noun: str) -> str:
@@ -749,23 +749,63 @@ def _tolerances(job_space: Mapping[str, Any]) -> list[Any]:
 
 
 def _group_rules(resolved: ResolvedJob, aim: Aim, tolerances: Sequence[float]) -> list[Rule]:
-    """Return the thresholds by group that make the metrics of groups small."""
+    """Return the thresholds by group that make the metrics of groups small.
+
+    Where one criterion is limited for several attributes, thresholds for their crossed groups come
+    last. The rates of a group are means of those of the crossed groups in it: where these differ by
+    at most a tolerance, the groups of each attribute do.
+    """
     attributes = [column.name for column in resolved.contract.sensitive]
+    limited_by: dict[str, dict[str, float | None]] = {}
     rules = []
     for metric in aim.metrics:
         kind, _, attribute = metric.partition(".")
-        if kind not in CRITERIA or kind not in group_metrics() or attribute not in attributes:
+        is_known = all(name in attributes for name in attribute_names(attribute, attributes))
+        if kind not in CRITERIA or kind not in group_metrics() or not is_known:
             continue
-        tried = tolerances
-        if TOLERANCE not in resolved.job.tune.space:
-            tried = _shares_of_limit(aim, metric) or tolerances
-        name = f"{CRITERIA[kind]} by {attribute}"
-        rules += [Rule(name, float(value)) for value in tried]
+        criterion = CRITERIA[kind]
+        limit = _smallest_limit(aim, metric)
+        is_limited = limit is not None or _has_lower_limit(aim, metric)
+        if is_limited and attribute in attributes:
+            limits = limited_by.setdefault(criterion, {})
+            limits[attribute] = _smaller(limit, limits.get(attribute))
+        rules += _rules_of_criterion(resolved, f"{criterion} by {attribute}", limit, tolerances)
+    for criterion, limits in limited_by.items():
+        if len(limits) > 1:
+            crossed = "&".join(name for name in attributes if name in limits)
+            smallest = None
+            for limit in limits.values():
+                smallest = _smaller(smallest, limit)
+            rules += _rules_of_criterion(
+                resolved, f"{criterion} by {crossed}", smallest, tolerances
+            )
     return rules
 
 
-def _shares_of_limit(aim: Aim, metric: str) -> list[float]:
-    """Return tolerances that are shares of the smallest limit on a metric; none without a limit.
+def _smaller(one: float | None, other: float | None) -> float | None:
+    """Return the smaller of two limits, of which either may be missing."""
+    return min((limit for limit in (one, other) if limit is not None), default=None)
+
+
+def _has_lower_limit(aim: Aim, metric: str) -> bool:
+    """Return whether a metric, such as the impact ratio, must be at least something."""
+    return any(limit.metric == metric and limit.sign == ">=" for limit in aim.limits)
+
+
+def _rules_of_criterion(
+    resolved: ResolvedJob, name: str, limit: float | None, tolerances: Sequence[float]
+) -> list[Rule]:
+    """Return thresholds by group at tolerances that are shares of a limit; without one, or where
+    the job names tolerances, at the given ones.
+    """
+    tried = list(tolerances)
+    if limit is not None and TOLERANCE not in resolved.job.tune.space:
+        tried = [round(min(1.0, share * limit), 4) for share in SHARES]
+    return [Rule(name, float(value)) for value in tried]
+
+
+def _smallest_limit(aim: Aim, metric: str) -> float | None:
+    """Return the smallest upper limit on a metric; None without one.
 
     A limit that every model keeps is none: it stands for what a champion has until it was judged.
     """
@@ -775,9 +815,7 @@ def _shares_of_limit(aim: Aim, metric: str) -> list[float]:
         is_upper = limit.metric == metric and limit.sign == "<="
         if is_upper and (largest is None or limit.value < largest):
             limits.append(limit.value)
-    if not limits:
-        return []
-    return [round(min(1.0, share * min(limits)), 4) for share in SHARES]
+    return min(limits, default=None)
 
 
 def _chosen_rules(rules: Mapping[str, Sequence[Rule]], job_space: Mapping[str, Any]) -> list[Rule]:

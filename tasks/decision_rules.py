@@ -13,7 +13,9 @@ from evenhand.fairlib.arrays import Float, Int, Str
 from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.calibration import Calibration, fit_calibration
 from evenhand.fairlib.methods.decided import (
+    OTHER_GROUPS,
     QUOTA_TOLERANCE,
+    AttributeGroups,
     GroupRule,
     Rule,
     choose_threshold,
@@ -57,9 +59,10 @@ def chosen_rule(
     """Decision rule chosen on held-out rows by their calibrated probabilities.
 
     `parameters` are ``calibration`` and ``decision`` as a job has them, ``seed``, and for
-    thresholds by group ``attribute`` (name, cut points and group names); ``min_cell`` and the
-    ``favourable`` label optionally. `groups` are those of the held-out rows, shape (m,). Raises
-    `InputError` for a quota that equal probabilities make impossible, or groups with too few rows.
+    thresholds by group ``attribute`` (name, cut points and group names, or several ``crossed``
+    ones); ``min_cell`` and the ``favourable`` label optionally. `groups` are those of the held-out
+    rows, shape (m,). Raises `InputError` for a quota that equal probabilities make impossible, or
+    groups with too few rows.
     """
     decision = parameters["decision"]
     p = calibration(held.probability)
@@ -122,7 +125,49 @@ def share_warning(missed: Mapping[str, float]) -> str:
     )
 
 
-def check_groups(parameters: Mapping[str, Any], everybody: Str, groups: Str, label: Int) -> None:
+def held_out_groups(
+    parameters: Mapping[str, Any], sensitive: Mapping[str, Any], held: HeldOut
+) -> Str:
+    """Groups of the held-out rows by the attribute of ``decision.equal``, shape (m,), from those of
+    the training rows.
+
+    Raises InputError unless every group of the training rows has held-out rows enough for its
+    rates. Of crossed attributes the groups that have not share one set of thresholds.
+    """
+    # imported lazily: a run without thresholds by group needs no evaluation here
+    from evenhand.fairlib.evaluation.outcomes import groups_by
+
+    attribute = parameters["attribute"]
+    everybody = groups_by(sensitive, attribute["name"])
+    groups = everybody[held.rows]
+    if attribute.get("crossed"):
+        least = parameters.get("min_cell", MIN_CELL)
+        return _with_small_ones_joined(everybody, groups, held.label, least)
+    _check_groups(parameters, everybody, groups, held.label)
+    return groups
+
+
+def _with_small_ones_joined(everybody: Str, groups: Str, label: Int, least: int) -> Str:
+    """Groups of rows, with ``OTHER_GROUPS`` in place of those with too few rows of a label.
+
+    If these have too few together, the next larger ones join them.
+    """
+    counts = {}
+    for group in np.unique(everybody):
+        counts[group] = np.bincount(label[groups == group], minlength=2)
+    by_size = sorted(counts, key=lambda group: (counts[group].min(), group))
+    joined = [group for group in by_size if counts[group].min() < least]
+    if not joined:
+        return groups
+    for group in by_size[len(joined) :]:
+        if sum(counts[name] for name in joined).min() >= least:
+            break
+        joined.append(group)
+    named: Str = np.where(np.isin(groups, joined), OTHER_GROUPS, groups)
+    return named
+
+
+def _check_groups(parameters: Mapping[str, Any], everybody: Str, groups: Str, label: Int) -> None:
     """Raise InputError unless every group of the training rows has held-out rows enough for its
     rates.
     """
@@ -181,4 +226,5 @@ def _by_group(
         derive_seed(parameters["seed"], "decision"),
         bins,
         tuple(attribute["names"]),
+        tuple(map(AttributeGroups.from_json, attribute.get("crossed", ()))),
     )

@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evenhand.fairlib.arrays import Bool, Float, Int
+from evenhand.fairlib.arrays import Bool, Float, Int, Str
+from evenhand.fairlib.catalogue import attribute_names
 from evenhand.fairlib.evaluation.closed_intervals import (
     exact_interval,
     pairwise_ratios,
     rate_interval,
 )
-from evenhand.fairlib.evaluation.group_selection import MISSING, is_missing
+from evenhand.fairlib.evaluation.group_selection import JOINT, MISSING, is_missing
 from evenhand.fairlib.row_order import check_row_order
 
 PAIR_SEPARATOR = "&"
@@ -182,7 +183,7 @@ def with_intersections(sensitive: Mapping[str, ArrayLike]) -> dict[str, NDArray[
         labels = []
         for pair in np.flatnonzero(present).tolist():
             place_a, place_b = divmod(pair, len(groups_b))
-            labels.append(f"{groups_a[place_a]} & {groups_b[place_b]}")
+            labels.append(f"{groups_a[place_a]}{JOINT}{groups_b[place_b]}")
         if len(set(labels)) < len(labels):
             raise ValueError(
                 f"sensitive: two pairs of groups of {first!r} and {second!r} share one joint "
@@ -190,6 +191,54 @@ def with_intersections(sensitive: Mapping[str, ArrayLike]) -> dict[str, NDArray[
             )
         result[name] = np.array(labels, dtype=object)[(np.cumsum(present) - 1)[code]]
     return result
+
+
+def groups_by(sensitive: Mapping[str, ArrayLike], attribute: str) -> Str:
+    """Group of every row by an attribute, or by several crossed ones.
+
+    Parameters
+    ----------
+    sensitive : mapping
+        Group labels by attribute.
+    attribute : str
+        A key of `sensitive`, or several joined by ``&``.
+
+    Returns
+    -------
+    ndarray of str, shape (n,)
+        Of crossed attributes the labels joined by ``" & "``.
+
+    Raises
+    ------
+    KeyError
+        If the attribute is none of `sensitive`, and crosses none of them.
+
+    Examples
+    --------
+    >>> sensitive = {"sex": ["f", "m"], "race": ["b", "w"]}
+    >>> groups_by(sensitive, "sex&race").tolist()
+    ['f & b', 'm & w']
+    """
+    first, *others = attribute_names(attribute, sensitive)
+    groups = np.asarray(sensitive[first]).astype(str)
+    for name in others:
+        groups = joined_labels(groups, np.asarray(sensitive[name]).astype(str))
+    return groups
+
+
+def joined_labels(first: Str, second: Str) -> Str:
+    """Labels of crossed groups, from those of two attributes.
+
+    Parameters
+    ----------
+    first, second : ndarray of str, shape (n,)
+
+    Returns
+    -------
+    ndarray of str, shape (n,)
+    """
+    joined: Str = np.char.add(np.char.add(first, JOINT), second)
+    return joined
 
 
 def encode_groups(

@@ -165,7 +165,7 @@ class RealPeopleSearch:
         self.values = values
         self.most_parts = most_parts
         self.groups_of = groups_of
-        if groups_of is not None and model.rule.attribute not in encoder.groups_:
+        if groups_of is not None and not set(model.rule.columns) <= set(encoder.groups_):
             raise NotProvedError(
                 f"decisions depend on the group by {model.rule.attribute!r}, which is no input."
             )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,6 +23,8 @@ DECISION_FILE = "decision.json"
 QUOTA_TOLERANCE = 0.01
 # Group of the rows without a value, as contracts name it.
 MISSING_GROUP = "missing"
+# Crossed groups that are too small for thresholds of their own share those of this one.
+OTHER_GROUPS = "all other groups"
 
 
 @dataclass(frozen=True)
@@ -51,9 +53,85 @@ class ThresholdRule:
 
 
 @dataclass(frozen=True)
+class AttributeGroups:
+    """How the groups of one sensitive column are read from a raw table.
+
+    Attributes
+    ----------
+    name : str
+        The column.
+    bins : tuple of float, or None
+        Cut points of a numeric column.
+    names : tuple of str
+        Names of the groups between the cut points.
+    """
+
+    name: str
+    bins: tuple[float, ...] | None = None
+    names: tuple[str, ...] = ()
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> AttributeGroups:
+        """Read plain JSON.
+
+        Parameters
+        ----------
+        content : mapping
+            ``name``, ``bins`` and ``names``.
+
+        Returns
+        -------
+        AttributeGroups
+        """
+        bins = None
+        if content["bins"] is not None:
+            bins = tuple(content["bins"])
+        return cls(content["name"], bins, tuple(content["names"]))
+
+    def of(self, rows: Any) -> Str:
+        """Group of every row of a raw table.
+
+        Parameters
+        ----------
+        rows : DataFrame, n rows
+
+        Returns
+        -------
+        ndarray of str, shape (n,)
+            ``missing`` where there is no value.
+
+        Raises
+        ------
+        ValueError
+            If the table lacks the column, or a value that must be a number is none.
+        """
+        if self.name not in rows.columns:
+            raise ValueError(
+                f"the input lacks the column {self.name!r}, which decisions depend on."
+            )
+        from evenhand.fairlib.preprocessing.encoder import category_name
+
+        values = rows[self.name]
+        missing = values.isna().to_numpy()
+        groups = np.full(len(values), MISSING_GROUP, dtype=object)
+        if self.bins is None:
+            groups[~missing] = [category_name(value) for value in values[~missing]]
+            return groups.astype(str)
+        try:
+            numbers = values[~missing].to_numpy(dtype=np.float64)
+        except (TypeError, ValueError):  # its message would quote a value
+            raise ValueError(
+                f"the column {self.name!r} must hold numbers: some are none."
+            ) from None
+        numbered = np.searchsorted(self.bins, numbers, side="right")
+        groups[~missing] = np.array(self.names)[numbered]
+        return groups.astype(str)
+
+
+@dataclass(frozen=True)
 class GroupRule:
-    """Thresholds by group of one sensitive attribute, mixed at random where the groups' rates need
-    it.
+    """Thresholds by group of one sensitive attribute, or of several crossed ones, mixed at random
+    where the groups' rates need it.
 
     The random number of a person follows from the encoded row, so that the same row always gets the
     same decision. The groups are needed wherever decisions are made.
@@ -61,6 +139,7 @@ class GroupRule:
     Attributes
     ----------
     attribute : str
+        Name of the attribute; ``"sex&race"`` of crossed ones.
     thresholds : GroupThresholds
     wanted : str
         How the thresholds were chosen, in words.
@@ -70,6 +149,8 @@ class GroupRule:
         Cut points of a numeric attribute, so that a published model can read its groups.
     names : tuple of str
         Names of the groups between the cut points.
+    crossed : tuple of AttributeGroups
+        The columns of crossed attributes; empty for one attribute.
     """
 
     attribute: str
@@ -78,6 +159,50 @@ class GroupRule:
     seed: int = 0
     bins: tuple[float, ...] | None = None
     names: tuple[str, ...] = ()
+    crossed: tuple[AttributeGroups, ...] = ()
+
+    @property
+    def parts(self) -> tuple[AttributeGroups, ...]:
+        """The columns that the groups are read from."""
+        return self.crossed or (AttributeGroups(self.attribute, self.bins, self.names),)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of these columns."""
+        return tuple(part.name for part in self.parts)
+
+    def ruled_groups(self, groups: ArrayLike) -> Str:
+        """Group whose thresholds each row gets.
+
+        Parameters
+        ----------
+        groups : array-like, shape (n,)
+            Group of every row.
+
+        Returns
+        -------
+        ndarray of str, shape (n,)
+            The same groups; of crossed attributes ``OTHER_GROUPS`` in place of those without
+            thresholds of their own, if the rule has them.
+        """
+        named = np.asarray(groups).astype(str)
+        known = self.thresholds.thresholds
+        if not self.crossed or OTHER_GROUPS not in known:
+            return named
+        return np.where(np.isin(named, list(known)), named, OTHER_GROUPS)
+
+    def unknown_groups(self, groups: ArrayLike) -> set[str]:
+        """Groups that the rule has no thresholds for.
+
+        Parameters
+        ----------
+        groups : array-like, shape (n,)
+
+        Returns
+        -------
+        set of str
+        """
+        return set(self.ruled_groups(groups).tolist()) - set(self.thresholds.thresholds)
 
     def decide(self, probability: Float, groups: ArrayLike | None, uniform: Float) -> Bool:
         """Decide about n rows.
@@ -106,7 +231,7 @@ class GroupRule:
                 f"decisions of this model depend on {self.attribute!r}: give the group of every "
                 "row."
             )
-        decided = self.thresholds.decide(probability, np.asarray(groups).astype(str), uniform)
+        decided = self.thresholds.decide(probability, self.ruled_groups(groups), uniform)
         return np.asarray(decided, dtype=bool)
 
     def groups_of(self, rows: Any) -> Str:
@@ -124,29 +249,15 @@ class GroupRule:
         Raises
         ------
         ValueError
-            If the table lacks the attribute, or a value that must be a number is none.
+            If the table lacks a column, or a value that must be a number is none.
         """
-        if self.attribute not in rows.columns:
-            raise ValueError(
-                f"the input lacks the column {self.attribute!r}, which decisions depend on."
-            )
-        from evenhand.fairlib.preprocessing.encoder import category_name
+        from evenhand.fairlib.evaluation.outcomes import joined_labels
 
-        values = rows[self.attribute]
-        missing = values.isna().to_numpy()
-        groups = np.full(len(values), MISSING_GROUP, dtype=object)
-        if self.bins is None:
-            groups[~missing] = [category_name(value) for value in values[~missing]]
-            return groups.astype(str)
-        try:
-            numbers = values[~missing].to_numpy(dtype=np.float64)
-        except (TypeError, ValueError):  # its message would quote a value
-            raise ValueError(
-                f"the column {self.attribute!r} must hold numbers: some are none."
-            ) from None
-        numbered = np.searchsorted(self.bins, numbers, side="right")
-        groups[~missing] = np.array(self.names)[numbered]
-        return groups.astype(str)
+        first, *others = self.parts
+        groups = first.of(rows)
+        for part in others:
+            groups = joined_labels(groups, part.of(rows))
+        return groups
 
     def uniforms(self, X: ArrayLike) -> Float:
         """Hash-based uniform numbers, which choose among the thresholds of a row's group.
@@ -186,6 +297,9 @@ class GroupRule:
         for name, value in vars(self).items():
             content[name] = list(value) if isinstance(value, tuple) else value
         content["thresholds"] = self.thresholds.to_json()
+        del content["crossed"]
+        if self.crossed:
+            content["crossed"] = [asdict(part) for part in self.crossed]
         return content
 
 
@@ -313,7 +427,9 @@ class DecidedModel:
 
     @property
     def decides_by(self) -> str | None:
-        """Sensitive attribute whose groups the decisions depend on; None for most models."""
+        """Sensitive attribute whose groups the decisions depend on, or several crossed ones such as
+        ``"sex&race"``; None for most models.
+        """
         return self.rule.attribute if isinstance(self.rule, GroupRule) else None
 
     def save(self, folder: str | Path) -> None:
@@ -352,6 +468,25 @@ class DecidedModel:
         return cls(base, calibration, _rule_of(content["rule"]))
 
 
+def columns_of_rule(content: Mapping[str, Any]) -> list[str]:
+    """Columns that decisions depend on, from a rule as JSON.
+
+    Parameters
+    ----------
+    content : mapping
+        Result of a rule's ``to_json``.
+
+    Returns
+    -------
+    list of str
+        Empty where one threshold is for all.
+    """
+    if content["kind"] != "groups":
+        return []
+    crossed = [part["name"] for part in content.get("crossed", ())]
+    return crossed or [content["attribute"]]
+
+
 def _rule_of(content: Mapping[str, Any]) -> Rule:
     """Read the result of a rule's ``to_json``."""
     fields = dict(content)
@@ -363,6 +498,7 @@ def _rule_of(content: Mapping[str, Any]) -> Rule:
     fields["names"] = tuple(fields["names"])
     if fields["bins"] is not None:
         fields["bins"] = tuple(fields["bins"])
+    fields["crossed"] = tuple(map(AttributeGroups.from_json, fields.get("crossed", ())))
     return GroupRule(**fields)
 
 

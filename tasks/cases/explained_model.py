@@ -466,7 +466,7 @@ class ExplainedModel:
         values: dict[str, list[Any]] = {}
         for column in self.contract.sensitive:
             is_read = column.name in self.encoder.groups_
-            if not is_read and column.name != self.predictor.groups_by:
+            if not is_read and column.name not in self.predictor.groups_by:
                 continue
             listed = _values_of(column)
             if listed is None:
@@ -503,16 +503,16 @@ class ExplainedModel:
         row = {}
         for name in self.encoder.groups_:
             row[name] = person.values[name]
-        if self.predictor.groups_by:
-            row[self.predictor.groups_by] = person.values[self.predictor.groups_by]
+        for name in self.predictor.groups_by:
+            row[name] = person.values[name]
         return row
 
     def _groups_of(self, rows: Sequence[Mapping[str, Any]]) -> Any:
         """The groups by which decisions are made, of rows with the sensitive columns."""
         import pandas as pd
 
-        name = str(self.predictor.groups_by)
-        return self.classifier.rule.groups_of(pd.DataFrame({name: [row[name] for row in rows]}))
+        columns = {name: [row[name] for row in rows] for name in self.predictor.groups_by}
+        return self.classifier.rule.groups_of(pd.DataFrame(columns))
 
     def _group(self, person: Person) -> Any:
         if not self.predictor.groups_by:

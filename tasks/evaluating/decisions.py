@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from evenhand.fairlib.arrays import Bool, Float, Float32, Int
 from evenhand.fairlib.evaluation.acquisition import mean_of_people
 from evenhand.fairlib.evaluation.evaluate import MetricValue
+from evenhand.fairlib.evaluation.outcomes import groups_by
 from evenhand.fairlib.execution import Progress, derive_seed
 from evenhand.fairlib.mapped import release
 from evenhand.fairlib.methods.decided import labels_of
@@ -176,17 +177,19 @@ def groups_argument(model: Any, sensitive: Mapping[str, NDArray[Any]] | None) ->
     attribute = getattr(model, "decides_by", None)
     if attribute is None:
         return {}
-    if sensitive is None or attribute not in sensitive:
+    if sensitive is None or not set(model.rule.columns) <= set(sensitive):
+        needed = "this column" if len(model.rule.columns) == 1 else "these columns"
         raise InputError(
-            f"decisions of this model depend on {attribute!r}: the table must have this column."
+            f"decisions of this model depend on {attribute!r}: the table must have {needed}."
         )
-    unknown = set(sensitive[attribute]) - set(model.rule.thresholds.thresholds)
+    groups = groups_by(sensitive, attribute)
+    unknown = model.rule.unknown_groups(groups)
     if unknown:
         raise InputError(
             f"decisions of this model depend on {attribute!r}, and {len(unknown)} of its groups in "
             "the table had no training rows: leave their rows out, or train again with such rows."
         )
-    return {"groups": sensitive[attribute]}
+    return {"groups": groups}
 
 
 def acquire(model: Any, X: Float32, *, callback: Progress | None = None) -> Acquisition | None:

@@ -65,11 +65,11 @@ class RowPredictor(Judge):
             encoder = TableEncoder.load(bundle.folder / "encoder.json")
             if not to_look:
                 self.classifier = load_model(bundle.folder / "model")
-        # sensitive column that decisions depend on
-        self.groups_by = getattr(self.classifier, "decides_by", None)
-        features = [*bundle.inputs["features"]]
-        if self.groups_by:
-            features.append(self.groups_by)
+        # sensitive columns that decisions depend on
+        self.groups_by: tuple[str, ...] = ()
+        if getattr(self.classifier, "decides_by", None) is not None:
+            self.groups_by = self.classifier.rule.columns
+        features = [*bundle.inputs["features"], *self.groups_by]
         content = [bundle.digest, bundle.name, bundle.version]
         model = FileModel(
             contract=bundle.contract,

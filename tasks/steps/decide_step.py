@@ -8,7 +8,7 @@ import shutil
 
 from evenhand.fairlib.methods.decided import write_decision
 from evenhand.tasks.classifier_training import HeldOut
-from evenhand.tasks.decision_rules import check_groups, decided_rule, share_warning
+from evenhand.tasks.decision_rules import decided_rule, held_out_groups, share_warning
 from evenhand.tasks.execution.dataset import read_targets
 from evenhand.tasks.execution.step import StepContext, StepResult
 
@@ -24,9 +24,7 @@ def decide(context: StepContext) -> StepResult:
     groups = None
     if context.parameters["decision"]["equal"]:
         data = read_targets(context.inputs["train"])
-        everybody = data.sensitive[context.parameters["attribute"]["name"]].astype(str)
-        groups = everybody[held.rows]
-        check_groups(context.parameters, everybody, groups, held.label)
+        groups = held_out_groups(context.parameters, data.sensitive, held)
     shutil.copytree(context.inputs["model"], context.workdir / "model")
     calibration, rule, content = decided_rule(context.parameters, held, groups)
     write_decision(context.workdir / "model", calibration, rule)

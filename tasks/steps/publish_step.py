@@ -35,6 +35,7 @@ from evenhand.fairlib.file_digests import (
     sha256_of_file,
     sized_digests,
 )
+from evenhand.fairlib.methods.decided import columns_of_rule
 from evenhand.fairlib.methods.registry import MINILM, PROXIES, spec_of
 from evenhand.fairlib.preprocessing.encoder import MISSING, TableEncoder, category_name
 from evenhand.fairlib.preprocessing.sentences import WEIGHTS, copy_weights
@@ -712,11 +713,9 @@ LABEL_TYPES = {bool: "boolean", int: "long", float: "double"}
 
 
 def input_columns(bundle: Path, contract: Contract) -> list[Column]:
-    """Columns that a bundle's model reads, with the attribute that its decisions depend on."""
+    """Columns that a bundle's model reads, with the attributes that its decisions depend on."""
     names = list(json.loads((bundle / "inputs.json").read_text())["features"])
-    attribute = _groups_by(bundle)
-    if attribute is not None and attribute not in names:
-        names.append(attribute)
+    names += [name for name in _groups_by(bundle) if name not in names]
     return [contract.column(name) for name in names]
 
 
@@ -787,7 +786,7 @@ def packages_of(bundle: Path, method: str) -> tuple[str, ...]:
         packages += ["xgboost", "xgboost-cpu"]
     if spec.differentiable or spec.selects:
         packages.append("torch")
-    if method in PROXIES or _groups_by(bundle) is not None:
+    if method in PROXIES or _groups_by(bundle):
         packages.append("numba")
     packages += spec.loads_with
     packages += _packages_of_encoder(bundle)
@@ -808,10 +807,9 @@ def _packages_of_encoder(bundle: Path) -> list[str]:
     return packages
 
 
-def _groups_by(bundle: Path) -> str | None:
-    """Sensitive attribute that decisions depend on; None for most models."""
+def _groups_by(bundle: Path) -> list[str]:
+    """Sensitive columns that decisions depend on; none for most models."""
     decision = bundle / "model" / "decision.json"
     if not decision.is_file():
-        return None
-    attribute: str | None = json.loads(decision.read_text())["rule"].get("attribute")
-    return attribute
+        return []
+    return columns_of_rule(json.loads(decision.read_text())["rule"])

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 from evenhand.fairlib.arrays import Bool, Float, Float32, Int
 from evenhand.fairlib.distances.metric_kinds import load_metric
 from evenhand.fairlib.evaluation.evaluate import Evaluation, evaluate
-from evenhand.fairlib.evaluation.outcomes import Outcomes
+from evenhand.fairlib.evaluation.outcomes import Outcomes, groups_by
 from evenhand.fairlib.execution import derive_seed, generator, sample_rows
 from evenhand.fairlib.methods.decided import DecidedModel, GroupRule, ThresholdRule
 from evenhand.fairlib.methods.registry import method_class
@@ -27,8 +27,8 @@ from evenhand.tasks.classifier_training import HeldOut, Learner, control_learner
 from evenhand.tasks.decision_rules import (
     calibrated_on,
     calibration_for_share,
-    check_groups,
     chosen_rule,
+    held_out_groups,
 )
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.evaluating.control_names import BLIND, CONTROLS, MAJORITY
@@ -524,7 +524,7 @@ def half_choices(
     assert answers.uniform is not None, "it was drawn for such rules"
     cells = cells_of(data)
     settings = {**parameters, **rule}
-    groups = data.sensitive[rule["attribute"]["name"]].astype(str)
+    groups = groups_by(data.sensitive, rule["attribute"]["name"])
     probability = calibration(answers.score[0])
     choices = []
     for number in range(DIVISIONS):
@@ -535,7 +535,10 @@ def half_choices(
             rows = np.flatnonzero(is_half)
             held = HeldOut(rows, data.y[rows], answers.score[0, rows], found.shift)
             try:
-                by = chosen_rule(settings, held, calibration, groups[rows])
+                chosen_groups = groups[rows]
+                if rule["attribute"].get("crossed"):
+                    chosen_groups = held_out_groups(settings, data.sensitive, held)
+                by = chosen_rule(settings, held, calibration, chosen_groups)
             except (InputError, ValueError):
                 continue
             assert isinstance(by, GroupRule), "it is a rule with thresholds by group"
@@ -639,7 +642,7 @@ def _decide(
         score[:, here] = p
         if isinstance(by, GroupRule):
             assert answers.uniform is not None
-            groups = data.sensitive[by.attribute].astype(str)[rows[here]]
+            groups = groups_by(data.sensitive, by.attribute)[rows[here]]
             labels[:, here] = [
                 by.decide(view, groups, uniform[here])
                 for view, uniform in zip(p, answers.uniform, strict=True)
@@ -662,9 +665,7 @@ def _chosen(
     settings = {**parameters, **rule}
     groups = None
     if rule["decision"]["equal"]:
-        everybody = training.sensitive[rule["attribute"]["name"]].astype(str)
-        groups = everybody[held.rows]
-        check_groups(settings, everybody, groups, held.label)
+        groups = held_out_groups(settings, training.sensitive, held)
     return chosen_rule(settings, held, calibration, groups)
 
 

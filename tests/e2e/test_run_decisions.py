@@ -273,13 +273,14 @@ def test_a_group_without_held_out_rows_ends_with_2(without_gates: Bench) -> None
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("attribute", ["age", "age&sex"])
 def test_published_thresholds_decide_raw_rows_as_measured(
-    without_gates: Bench,
+    without_gates: Bench, attribute: str
 ) -> None:
     """The attribute is no model input, and its groups are cut from numbers: the raw rows have to
     have it.
     """
-    done = without_gates.run("--json", "--set", EQUAL)
+    done = without_gates.run("--json", "--set", EQUAL.replace("age", attribute))
     assert done.code == 0, done.err
     measured = pq.read_table(done.json["artifacts"]["evaluate.predictions"]).to_pandas()
     raw = without_gates.table.take(pa.array(measured["row"])).to_pandas()
@@ -291,8 +292,18 @@ def test_published_thresholds_decide_raw_rows_as_measured(
     rule = json.loads((Path(done.json["artifacts"]["decide.model"]) / "decision.json").read_text())[
         "rule"
     ]
-    assert (rule["bins"], rule["names"]) == ([40], ["<40", ">=40"])
-    assert "needs to know age" in Path(done.json["artifacts"]["report"]).read_text()
+    part = rule
+    if "&" in attribute:
+        part = rule["crossed"][0]
+        assert set(rule["thresholds"]["thresholds"]) == {
+            "<40 & F",
+            "<40 & M",
+            ">=40 & F",
+            ">=40 & M",
+        }
+    assert (part["bins"], part["names"]) == ([40], ["<40", ">=40"])
+    words = f"needs to know {attribute.replace('&', ' and ')}."
+    assert words in Path(done.json["artifacts"]["report"]).read_text()
 
 
 @pytest.mark.long

@@ -24,6 +24,7 @@ from evenhand.flows.resolved_job import resolve
 from evenhand.flows.tune_plan import (
     LEAVE_OUT,
     METRIC,
+    TunePlan,
     decision_of,
     make_plan,
     notes_of_plan,
@@ -429,9 +430,43 @@ def test_a_limit_on_an_intersection_is_measured(reading: Bench) -> None:
     reading.job["tune"] = {"maximize": ["auc"], "where": ["gap_max.age&sex <= 0.3"]}
     plan = make_plan(str(reading.write()), force=True)
     assert plan.resolved.job.evaluate.intersections
-    assert notes_of_plan(plan) == [
-        "no thresholds by group are tried for intersections: gap_max.age&sex"
-    ]
+    assert notes_of_plan(plan) == []
+    assert tolerances_of(plan)["equalized_odds by age&sex"] == [0.06, 0.12, 0.165, 0.21, 0.255, 0.3]
+    reading.job["tune"]["where"] = ["calibration_gap.age&sex <= 0.3"]
+    plan = make_plan(str(reading.write()), force=True)
+    assert notes_of_plan(plan) == ["no thresholds by group are tried for calibration_gap.age&sex"]
+
+
+def tolerances_of(plan: TunePlan) -> dict[str, list[float | None]]:
+    """Tolerances of each rule of decisions that is tried."""
+    found: dict[str, list[float | None]] = {}
+    for rule in plan.rules:
+        found.setdefault(rule.decision, []).append(rule.tolerance)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("limits", "crossed"),
+    [
+        (["gap_max.sex <= 0.2", "gap_max.age <= 0.1"], {"equalized_odds by age&sex": 0.1}),
+        (
+            ["impact_ratio.sex >= 0.8", "impact_ratio.age >= 0.8"],
+            {"demographic_parity by age&sex": 0.15},
+        ),
+        # different criteria, and one attribute
+        (["gap_max.sex <= 0.2", "impact_ratio.age >= 0.8"], {}),
+        (["gap_max.sex <= 0.2", "average_odds_difference.sex <= 0.1"], {}),
+    ],
+)
+def test_limits_on_two_attributes_are_kept_by_crossed_groups(
+    reading: Bench, limits: list[str], crossed: dict[str, float]
+) -> None:
+    """The smallest limit decides the tolerances, and the rules come after those of one attribute."""
+    reading.job["tune"] = {"maximize": ["auc"], "where": limits}
+    tolerances = tolerances_of(make_plan(str(reading.write()), force=True))
+    found = {name: max(values) for name, values in tolerances.items() if "&" in name}
+    assert found == crossed
+    assert list(tolerances)[len(tolerances) - len(found) :] == list(found)
 
 
 def test_a_metric_of_groups_needs_its_column(reading: Bench) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from evenhand.fairlib.catalogue import spoken, title
+from evenhand.fairlib.methods.decided import columns_of_rule
 from evenhand.tasks.pages import formats, texts
 from evenhand.tasks.pages.page_model import Block, Chart, Documents, Heading, Json, Section, Table
 
@@ -153,9 +154,10 @@ def _decision_text(rule: Json) -> str:
     chosen = rule["rule"]
     rows = _held_out(rule)
     if chosen["kind"] == "groups":
+        columns = columns_of_rule(chosen)
         return (
             f"Decisions have thresholds by group ({chosen['wanted']}), chosen on {rows}. A user "
-            f"of this model needs to know {spoken(chosen['attribute'])}."
+            f"of this model needs to know {' and '.join(map(spoken, columns))}."
         )
     if chosen["threshold"] is None:
         return "The method itself decides, not a threshold on the probability."

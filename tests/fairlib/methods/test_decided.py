@@ -22,6 +22,8 @@ from evenhand.fairlib.methods.comparators.logistic import (
     ReweighedLogisticClassifier,
 )
 from evenhand.fairlib.methods.decided import (
+    OTHER_GROUPS,
+    AttributeGroups,
     DecidedModel,
     GroupRule,
     Rule,
@@ -301,6 +303,39 @@ def test_groups_of_raw_rows_are_named_as_in_training() -> None:
     assert cut.groups_of(pd.DataFrame({"g": ["24.9", "70"]})).tolist() == [expected[0], expected[5]]
 
 
+def crossed_rule(**more: Any) -> GroupRule:
+    """Thresholds for two large crossed groups, and for all others."""
+    X, y, group = people()
+    joint = np.where(X[:, 2] > 0, np.char.add(group, " & old"), OTHER_GROUPS)
+    p = expit(1.5 * X[:, 0] - 0.8 * X[:, 1])
+    found = fit_group_thresholds(p, y, joint, attribute="g&age", tolerance=0.02)
+    parts = (AttributeGroups("g"), AttributeGroups("age", (40.0,), ("young", "old")))
+    return GroupRule("g&age", found, "words", crossed=parts, **more)
+
+
+def test_crossed_groups_are_read_from_their_columns() -> None:
+    rule = crossed_rule()
+    raw = pd.DataFrame({"g": ["a", None, "b", "c"], "age": [39.9, 40.0, None, 70]})
+    groups = rule.groups_of(raw)
+    assert groups.tolist() == ["a & young", "missing & old", "b & missing", "c & old"]
+    assert rule.columns == ("g", "age")
+    assert rule.unknown_groups(groups) == set()
+    with pytest.raises(ValueError, match="lacks the column 'age'"):
+        rule.groups_of(raw[["g"]])
+
+
+def test_crossed_groups_without_thresholds_share_those_of_the_others() -> None:
+    rule = crossed_rule()
+    X = people(60, seed=4)[0]
+    p, uniform = expit(X[:, 0]), rule.uniforms(X)
+    by_others = rule.decide(p, np.full(60, OTHER_GROUPS), uniform)
+    assert rule.decide(p, np.full(60, "c & young"), uniform).tolist() == by_others.tolist()
+    by_own = rule.decide(p, np.full(60, "a & old"), uniform)
+    assert by_own.tolist() != by_others.tolist()
+    # a group of one attribute is unknown, whatever its name
+    assert group_rule().unknown_groups(["a", "zz", OTHER_GROUPS]) == {"zz", OTHER_GROUPS}
+
+
 def test_raw_rows_without_usable_groups_are_not_quoted() -> None:
     """They are refused."""
     rule = GroupRule("g", None, "", 0, (10.0,), ("<10", ">=10"))
@@ -321,6 +356,7 @@ def test_raw_rows_without_usable_groups_are_not_quoted() -> None:
         ThresholdRule(0.1 + 0.2, "costs 1 and 5"),
         group_rule(seed=2**40 + 1),
         group_rule(seed=5, bins=(25.0, 60.5), names=("a", "b", "c")),
+        crossed_rule(seed=7),
     ],
 )
 def test_saved_and_loaded_it_decides_the_same(

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.special import expit
 
-from evenhand.fairlib.methods.decided import DecidedModel, GroupRule
+from evenhand.fairlib.methods.decided import OTHER_GROUPS, DecidedModel, GroupRule
 from evenhand.fairlib.methods.registry import load_model
 from evenhand.tasks.classifier_training import HeldOut
-from evenhand.tasks.decision_rules import decided_rule
+from evenhand.tasks.decision_rules import decided_rule, held_out_groups
 from evenhand.tasks.errors import InputError
+from evenhand.tasks.evaluating.decisions import groups_argument
+from evenhand.tasks.execution.dataset import Dataset
 from evenhand.tasks.steps.decide_step import decide
 from evenhand.tasks.steps.train_step import train
 from tests.tasks.steps_of_rows import DECIDING, EQUAL, RULE, SEX, context, encoded
@@ -70,6 +75,91 @@ def test_thresholds_by_group_keep_their_promise(tmp_path: Path, trained: Path) -
     data = encoded()
     labels = model.predict(data.X, data.sensitive["sex"])
     assert set(labels.tolist()) == {0, 1}
+
+
+def with_quarters(few: int = 0) -> Dataset:
+    """The rows with a second attribute: a quarter of the people each, but for `few` of the last."""
+    data = encoded()
+    rng = np.random.default_rng(5)
+    quarters = rng.choice(["n", "s", "w"], len(data.y)).astype(object)
+    if few:
+        quarters[rng.permutation(len(data.y))[:few]] = "e"
+    data.sensitive["place"] = quarters
+    return data
+
+
+PLACE = {"name": "place", "bins": None, "names": []}
+CROSSED = {"name": "sex&place", "bins": None, "names": [], "crossed": [SEX, PLACE]}
+
+
+def test_crossed_thresholds_keep_the_limit_for_each_attribute() -> None:
+    """A group's rate is a mean of those of the crossed groups in it."""
+    data = with_quarters()
+    held = HeldOut(
+        np.arange(len(data.y)), data.y, expit(3 * data.X[:, 0] + data.X[:, 1] - 1.5), 0.0
+    )
+    parameters = {
+        **DECIDING,
+        "decision": RULE | {"equal": {**EQUAL, "tolerance": 0.03}},
+        "attribute": CROSSED,
+    }
+    groups = held_out_groups(parameters, data.sensitive, held)
+    _, rule, _ = decided_rule(parameters, held, groups)
+    assert isinstance(rule, GroupRule)
+    rates = rule.thresholds.rates
+    assert len(rates) == 6
+    labels = {"tpr": 1, "fpr": 0}
+    for attribute, (key, label) in itertools.product(("sex", "place"), labels.items()):
+        own = data.sensitive[attribute].astype(str)
+        means = []
+        for group in np.unique(own):
+            # the rate of a group, from those of its crossed groups and their numbers of people
+            here = [name for name in rates if group in name.split(" & ")]
+            people = [((groups == name) & (data.y == label)).sum() for name in here]
+            means.append(np.average([rates[name][key] for name in here], weights=people))
+        assert max(means) - min(means) <= 0.03 + 1e-9
+
+
+def test_small_crossed_groups_are_joined() -> None:
+    """The next larger ones join them until there are enough rows of either label."""
+    everybody = np.array(["a & x"] * 40 + ["a & y"] * 20 + ["b & x"] * 12 + ["b & y"] * 3)
+    sensitive = {
+        "one": np.array([name[0] for name in everybody]),
+        "two": np.array([name[-1] for name in everybody]),
+    }
+    label = np.arange(75) % 2
+    label[72:] = 1  # b & y has no row of label 0
+    held = HeldOut(np.arange(75), label, np.full(75, 0.5), 0.0)
+    attribute = {"name": "one&two", "crossed": [{"name": "one"}, {"name": "two"}]}
+
+    def names(least: int) -> dict[str, int]:
+        parameters = {"attribute": attribute, "min_cell": least}
+        found = held_out_groups(parameters, sensitive, held)
+        return dict(zip(*np.unique(found, return_counts=True), strict=True))
+
+    # three people of one label are too few, so the smallest of the others joins them
+    assert names(1) == {"a & x": 40, "a & y": 20, OTHER_GROUPS: 15}
+    assert names(7) == {"a & x": 40, OTHER_GROUPS: 35}
+    # a group that no held-out row has is one of the others too
+    held = HeldOut(np.arange(72), label[:72], np.full(72, 0.5), 0.0)
+    assert names(5) == {"a & x": 40, "a & y": 20, OTHER_GROUPS: 12}
+
+
+def test_a_model_decides_by_crossed_groups(tmp_path: Path, trained: Path) -> None:
+    data = with_quarters(few=4)
+    folder = tmp_path / "crossed"
+    inputs = {"model": trained / "model", "held_out": trained / "held_out.parquet"}
+    parameters = {**DECIDING, "decision": RULE | {"equal": EQUAL}, "attribute": CROSSED}
+    found = decide(context(folder, parameters, data, **inputs))
+    model = load_model(found.outputs["model"][0])
+    assert model.decides_by == "sex&place"
+    assert OTHER_GROUPS in model.rule.thresholds.thresholds
+    groups = groups_argument(model, data.sensitive)
+    labels = model.predict(data.X, **groups)
+    raw = pd.DataFrame(data.sensitive)
+    assert model.predict(data.X, model.rule.groups_of(raw)).tolist() == labels.tolist()
+    with pytest.raises(InputError, match="must have these columns"):
+        groups_argument(model, {"sex": data.sensitive["sex"]})
 
 
 @pytest.mark.parametrize("least", [5, 2])

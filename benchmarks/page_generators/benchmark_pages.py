@@ -37,6 +37,7 @@ from benchmarks.studies import (
     tune_under_load,
     tuned_jobs,
     tuned_limits,
+    two_limits,
 )
 
 HEAD = """\
@@ -96,6 +97,7 @@ def main() -> None:
     untuned += smoothed_thresholds.sections(read_result("smoothed_thresholds"), _provenance)
     untuned += tuned_jobs.sections(read_result("tuned_jobs"), _provenance)
     untuned += tuned_limits.sections(read_result("tuned_limits"), _provenance)
+    untuned += two_limits.sections(read_result("two_limits"), _provenance)
     untuned += tune_first_answer.sections(read_result("tune_first_answer"), _provenance)
     untuned += tune_under_load.sections(read_result("tune_under_load"), _provenance)
     untuned += tune_interrupted.sections(read_result("tune_interrupted"), _provenance)

@@ -211,15 +211,18 @@ def tolerances(values: Sequence[float]) -> list[float]:
 
 def split_results(plan: TunePlan, rows: Rows, whole: Dataset, split: int) -> list[Judged]:
     """Return the trials of a random split, and the metrics of each on its test rows."""
-    cells = cells_of(whole)
-    part = fold_of_rows(cells, 10, derive_seed(split, "limits"), whole.people)
-    is_test = part < round(10 * TEST_SHARE)
-    train = whole.take(np.flatnonzero(~is_test))
-    test = whole.take(np.flatnonzero(is_test))
+    train, test = parts_of(whole, split)
     pools = []
     for model, candidate in enumerate(candidates_of(plan, rows)):
         pools += judged_on(plan, rows, candidate, train, test, model, split)
     return pools
+
+
+def parts_of(whole: Dataset, split: int) -> tuple[Dataset, Dataset]:
+    """Return the training rows and the test rows of a random split."""
+    part = fold_of_rows(cells_of(whole), 10, derive_seed(split, "limits"), whole.people)
+    is_test = part < round(10 * TEST_SHARE)
+    return whole.take(np.flatnonzero(~is_test)), whole.take(np.flatnonzero(is_test))
 
 
 def candidates_of(plan: TunePlan, rows: Rows) -> list[Candidate]:

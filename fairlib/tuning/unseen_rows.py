@@ -32,6 +32,7 @@ from evenhand.fairlib.evaluation.metrics import (
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.tuning.quantiles import LEVELS
 
+CALIBRATION_GAP = "calibration_gap"
 DRAWS = 2000
 PRIOR = 0.5
 """Rows that are added to each cell, as for Jeffreys' interval of a rate (Brown, Cai and DasGupta,
@@ -88,7 +89,8 @@ def unseen_quantiles(
     measured : mapping
         Per metric that compares groups, ``measured``: the names of the groups that it compares.
     names : sequence of str
-        Metrics; those that do not follow from counts of cells are left out.
+        Metrics; left out are those that neither follow from counts of cells nor are
+        ``calibration_gap``, whose mean residuals are drawn.
     unseen : float
         Number of unseen rows over that of the validation rows.
     inflation : float, default 1
@@ -117,32 +119,81 @@ def unseen_quantiles(
     quantiles: dict[str, list[float]] = {}
     drawn: dict[str, Array] = {}
     for name in names:
-        attribute = name.partition(".")[2]
+        kind, _, attribute = name.partition(".")
+        compared = measured.get(name, {}).get("measured", ())
+        positions = _positions(group_names.get(attribute, ()), compared)
         metric = _metric_of(name, codes)
-        if metric is None:
+        if attribute and len(positions) < 2:
             continue
-        if attribute not in drawn:
-            code, size = codes.get(attribute, (np.zeros(outcomes.n, dtype=np.int64), 1))
-            counts = _cells(outcomes, outcomes.y_pred, code, size)
-            shares = _drawn_shares(counts, inflation, weight, rng)
-            if choices:
-                differences = _differences(outcomes, choices, code, size)
-                shares = _moved_shares(counts, differences, rng)
-            rows = max(1, round(outcomes.n * weight * unseen))
-            drawn[attribute] = rng.multinomial(rows, shares).reshape(DRAWS, *counts.shape)
-        cells = drawn[attribute]
-        if attribute:
-            compared = measured.get(name, {}).get("measured", ())
-            positions = _positions(group_names[attribute], compared)
-            if len(positions) < 2:
-                continue
-            values = metric.function(_of_large_groups(cells[:, positions], metric.needs, min_cell))
+        if kind == CALIBRATION_GAP and attribute in codes:
+            code, size = codes[attribute]
+            rows = np.bincount(code, minlength=size) * weight
+            values = _drawn_calibration_gaps(
+                outcomes, code, rows, positions, unseen=unseen, min_cell=min_cell, rng=rng
+            )
+        elif metric is None:
+            continue
         else:
-            values = metric.function(cells[:, 0])
+            if attribute not in drawn:
+                code, size = codes.get(attribute, (np.zeros(outcomes.n, dtype=np.int64), 1))
+                counts = _cells(outcomes, outcomes.y_pred, code, size)
+                shares = _drawn_shares(counts, inflation, weight, rng)
+                if choices:
+                    differences = _differences(outcomes, choices, code, size)
+                    shares = _moved_shares(counts, differences, rng)
+                number = max(1, round(outcomes.n * weight * unseen))
+                drawn[attribute] = rng.multinomial(number, shares).reshape(DRAWS, *counts.shape)
+            cells = drawn[attribute]
+            if attribute:
+                cells = _of_large_groups(cells[:, positions], metric.needs, min_cell)
+                values = metric.function(cells)
+            else:
+                values = metric.function(cells[:, 0])
         values = values[np.isfinite(values)]
         if len(values) >= DRAWS / 2:
             quantiles[name] = [float(value) for value in np.quantile(values, LEVELS)]
     return quantiles
+
+
+def _drawn_calibration_gaps(
+    outcomes: Outcomes,
+    group: Array,
+    rows: Float,
+    compared: Sequence[int],
+    *,
+    unseen: float,
+    min_cell: int,
+    rng: np.random.Generator,
+) -> Float:
+    r"""Draws of the largest difference between groups of the mean residual :math:`p - y` on unseen
+    rows, shape (draws,) or fewer.
+
+    The numbers of unseen rows of the groups, :math:`m_g`, are drawn. The mean of a group's unseen
+    rows is about that of its :math:`n_g` validation rows, with the variance
+    :math:`s_g^2 (1 / n_g + 1 / m_g)` and the tails of a t-distribution. Draws in which fewer than
+    two groups have `min_cell` rows are left out.
+    """
+    residual = outcomes.score - outcomes.y_true
+    number = max(1, round(rows.sum() * unseen))
+    unseen_rows = rng.multinomial(number, rows / rows.sum(), size=DRAWS)
+    smallest = np.full(DRAWS, np.inf)
+    largest = np.full(DRAWS, -np.inf)
+    comparable = np.zeros(DRAWS, dtype=np.int64)
+    for place in compared:
+        own = residual[group == place]
+        enough = unseen_rows[:, place] >= max(min_cell, 1)
+        comparable += enough
+        spread = 1.0  # of a single residual nothing is known
+        if len(own) > 1:
+            spread = float(np.std(own, ddof=1))
+        variance = 1.0 / rows[place] + 1.0 / np.maximum(unseen_rows[:, place], 1)
+        noise = rng.standard_t(max(rows[place] - 1.0, 1.0), size=DRAWS)
+        means = own.mean() + spread * np.sqrt(variance) * noise
+        smallest = np.where(enough, np.minimum(smallest, means), smallest)
+        largest = np.where(enough, np.maximum(largest, means), largest)
+    is_comparable = comparable >= 2
+    gaps: Float = largest[is_comparable] - smallest[is_comparable]
+    return gaps
 
 
 def _metric_of(name: str, codes: Mapping[str, Any]) -> Metric | None:

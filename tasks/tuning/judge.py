@@ -787,7 +787,7 @@ def _add_unseen(
     folds: int | None,
     choices: Sequence[HalfChoice],
 ) -> None:
-    """Add quantiles on unseen rows to the metrics that follow from counts."""
+    """Add quantiles on unseen rows to the metrics that follow from counts, and calibration gaps."""
     measure = parameters["measure"]
     if outcomes.classes or not measure["draws"]:
         return

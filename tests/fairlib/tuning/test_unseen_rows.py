@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from evenhand.fairlib.evaluation.evaluate import evaluate
 from evenhand.fairlib.evaluation.metrics import GROUP_METRICS
@@ -51,6 +52,58 @@ def test_chances_are_not_stated_too_high(gap: float) -> None:
         stated.append(chance_below(validation, 0.2))
         kept.append(unseen_value <= 0.2)
     assert 0.1 < np.mean(stated) < np.mean(kept) + 0.05
+
+
+CALIBRATION = "calibration_gap.sex"
+
+
+def calibrated(rows: int, seed: int, excess: float = 0.0, small: float = 0.1) -> Outcomes:
+    """Calibrated probabilities, but for an `excess` in the small group."""
+    rng = np.random.default_rng(seed)
+    p = rng.uniform(0.1, 0.9, rows)
+    is_small = rng.random(rows) < small
+    y = (rng.random(rows) < p - excess * is_small).astype(np.int64)
+    sex = np.where(is_small, "f", "m").astype(object)
+    return Outcomes(y, (p > 0.5).astype(np.int64), p, {"sex": sex})
+
+
+def calibration_quantiles(outcomes: Outcomes, unseen: float) -> list[float]:
+    found = unseen_quantiles(
+        outcomes,
+        evaluate(outcomes, draws=0).groups,
+        [CALIBRATION],
+        unseen=unseen,
+        intersections=False,
+        min_cell=5,
+        rng=np.random.default_rng(2),
+    )
+    return found[CALIBRATION]
+
+
+@pytest.mark.parametrize("excess", [0.0, 0.1])
+def test_chances_of_calibration_gaps_are_those_of_small_groups(excess: float) -> None:
+    """They are not stated too high."""
+    stated = []
+    kept = []
+    for seed in range(150):
+        stated.append(chance_below(calibration_quantiles(calibrated(300, seed, excess), 0.4), 0.1))
+        gap = evaluate(calibrated(120, 1000 + seed, excess), draws=0).metrics[CALIBRATION].value
+        if gap is not None:
+            kept.append(gap <= 0.1)
+    assert 0.2 < np.mean(stated) < np.mean(kept) + 0.05
+
+
+def test_calibration_gaps_of_large_groups_are_normal() -> None:
+    outcomes = calibrated(40_000, 3, excess=0.1, small=0.5)
+    residual = outcomes.score - outcomes.y_true
+    own = [residual[outcomes.sensitive["sex"] == name] for name in "fm"]
+    # 10,000 unseen rows of either group, and 20,000 on which the gap was measured
+    error = np.sqrt(sum(group.var() * (1 / len(group) + 2 / len(group)) for group in own))
+    found = calibration_quantiles(outcomes, 0.5)
+    gap = abs(own[0].mean() - own[1].mean())
+    for level in (0.1, 0.5, 0.9):
+        expected = norm.ppf(level, gap, error)
+        assert quantile_of(found, level) == pytest.approx(expected, abs=3e-4)
 
 
 def with_tiny_group(rows: int, seed: int) -> Outcomes:

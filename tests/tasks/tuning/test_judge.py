@@ -422,6 +422,35 @@ def test_thresholds_by_group_keep_their_tolerance_elsewhere(
         assert gap == pytest.approx(tolerance, abs=0.06)
 
 
+def test_crossed_thresholds_make_the_gaps_of_both_attributes_small(tmp_path: Path) -> None:
+    """Those of one attribute leave the other's as it was."""
+    rng = np.random.default_rng(3)
+    data = data_of(3000)
+    old = rng.random(3000) < 0.4
+    data.y[:] = (2.0 * data.X[:, 0] + 1.6 * old + rng.normal(size=3000) > 1.6).astype(np.int64)
+    # the model sees the age by the second column
+    data.X[:, 1] = old + 0.3 * rng.normal(size=3000)
+    data.sensitive["age"] = np.where(old, "old", "young").astype(object)
+    age = {"name": "age", "bins": None, "names": []}
+    parts = [{"name": "sex", "bins": None, "names": []}, age]
+    crossed = by_sex("demographic_parity", 0.05)
+    crossed["attribute"] = {"name": "sex&age", "bins": None, "names": [], "crossed": parts}
+    metrics = [f"demographic_parity_difference.{name}" for name in ("sex", "age")]
+    found = judged(
+        tmp_path,
+        data,
+        rules=[by_sex("demographic_parity", 0.05), crossed],
+        measure=measuring(predicted=metrics),
+    )
+    of_sex, of_both = [
+        [content["metrics"][name]["value"] for name in metrics] for content in found["rules"]
+    ]
+    assert of_sex[0] < 0.1 < 0.3 < of_sex[1]
+    assert max(of_both) < 0.1
+    # the chances follow from choosing them again on halves
+    assert all(found["rules"][1]["metrics"][name]["unseen"] for name in metrics)
+
+
 def test_a_rule_that_a_fold_does_not_allow_fails_alone(tmp_path: Path) -> None:
     """The other folds have too few people of a label in a group; the other rules are judged."""
     settings = {"calibration": "sigmoid", "measure": measuring(min_cell=1), "min_cell": 40}

@@ -1324,16 +1324,18 @@ def attribute_names(attribute: str, known: Container[str]) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        The attribute alone if it is known, or crosses others than known ones.
+        The attribute alone if it is known, crosses others than known ones, or one twice.
 
     Examples
     --------
     >>> attribute_names("sex&race", ["sex", "race"])
     ('sex', 'race')
     """
-    if attribute in known or not is_intersection(attribute, known):
+    parts = tuple(attribute.split("&"))
+    is_repeated = len(set(parts)) < len(parts)
+    if attribute in known or is_repeated or not is_intersection(attribute, known):
         return (attribute,)
-    return tuple(attribute.split("&"))
+    return parts
 
 
 def without_intersections(metrics: Iterable[str], counts: Container[str]) -> list[str]:

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -37,13 +38,14 @@ from evenhand.flows.checked_job import CheckedJob, JobKind, answer_by_code
 from evenhand.flows.job import Job, LearnedByEvidence, TermSwap
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.evaluating.control_names import SIMPLE_MITIGATIONS
-from evenhand.tasks.evaluating.limits import check_groups, check_metric
+from evenhand.tasks.evaluating.limits import check_groups
 from evenhand.tasks.execution.fingerprint import code_digest, library_versions
 from evenhand.tasks.execution.step import STEPS
 from evenhand.tasks.registry.ledger import CHAIN
 from evenhand.tasks.written_input import (
     as_number,
     check_bound,
+    listed_metrics,
     nearest,
     not_known,
     read_corpus,
@@ -95,12 +97,30 @@ class ResolvedJob(CheckedJob):
         """Metrics of this job, without intersections: which of them exist depends on the data."""
         return self.kind.known_metrics(self)
 
+    @property
+    def crossed_metrics(self) -> list[str]:
+        """Metrics of intersections, which this job may have; none where it measures no
+        intersections.
+        """
+        if not self.job.evaluate.intersections:
+            return []
+        names = [column.name for column in self.contract.sensitive]
+        kinds = group_metrics(any_classes=bool(self.contract.label.classes))
+        return [f"{kind}.{one}&{other}" for one, other in combinations(names, 2) for kind in kinds]
+
     def may_have(self, metric: str) -> bool:
         """Whether this job can have the metric, as far as is known before a run."""
+        return metric in self.known_metrics or metric in self.crossed_metrics
+
+    def close_to(self, metric: str) -> str:
+        """Return the end of a message that suggests the metric with the closest name; empty if none
+        is close.
+        """
         kind, _, subject = metric.partition(".")
-        kinds = group_metrics(any_classes=bool(self.contract.label.classes))
-        crossed = self.job.evaluate.intersections and kind in kinds and "&" in subject
-        return crossed or metric in self.known_metrics
+        in_order = f"{kind}.{'&'.join(reversed(subject.split('&')))}"
+        if in_order in self.crossed_metrics:
+            return f" (did you mean {in_order!r}?)"
+        return nearest(metric, [*self.known_metrics, *self.crossed_metrics])
 
 
 def _kind(method: str) -> JobKind:
@@ -301,7 +321,11 @@ def _check_gates(resolved: ResolvedJob) -> None:
                 "add that."
             )
         if not resolved.may_have(gate.metric):
-            check_metric(gate, resolved.known_metrics, "this job")
+            raise InputError(
+                f"the gate {gate.metric!r} names no metric of this job"
+                f"{resolved.close_to(gate.metric)}; there are "
+                f"{listed_metrics(resolved.known_metrics)}."
+            )
         if gate.groups:
             check_groups(gate, resolved.contract)
         _check_control(resolved, gate)

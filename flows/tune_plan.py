@@ -417,7 +417,7 @@ def _check_metric(resolved: ResolvedJob, where: str, name: str) -> None:
     if not resolved.may_have(name):
         searched = [item for item in resolved.known_metrics if not item.startswith(not_searched)]
         raise InputError(
-            f"{where} {name!r}, no metric of this job{nearest(name, searched)}; there are "
+            f"{where} {name!r}, no metric of this job{resolved.close_to(name)}; there are "
             f"{listed_metrics(searched)}."
         )
     with input_errors(f"{where} {name!r}: ", end="."):

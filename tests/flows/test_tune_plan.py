@@ -437,6 +437,14 @@ def test_a_limit_on_an_intersection_is_measured(reading: Bench) -> None:
     assert notes_of_plan(plan) == ["no thresholds by group are tried for calibration_gap.age&sex"]
 
 
+@pytest.mark.parametrize("wrong", ["gap_max.sex&age", "gap_max.age&sxe", "gap_max.age&sex&sex"])
+def test_an_intersection_that_is_none_is_refused(reading: Bench, wrong: str) -> None:
+    """The message has the name that was meant."""
+    reading.job["tune"] = {"maximize": ["auc"], "where": [f"{wrong} <= 0.3"]}
+    with pytest.raises(InputError, match=r"did you mean 'gap_max.age&sex'\?"):
+        make_plan(str(reading.write()), force=True)
+
+
 def tolerances_of(plan: TunePlan) -> dict[str, list[float | None]]:
     """Tolerances of each rule of decisions that is tried."""
     found: dict[str, list[float | None]] = {}

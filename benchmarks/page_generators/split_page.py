@@ -91,6 +91,7 @@ TOPICS = (
             "Thresholds by group on few rows",
             "Shipped jobs of BuDRO, SenSeI and FAIAS compared with tuned ones",
             "Limits on unseen rows",
+            "Limits on two attributes",
             "The first answer",
             "Time kept on a busy machine",
             "Interrupted at random moments",

@@ -753,7 +753,8 @@ def _group_rules(resolved: ResolvedJob, aim: Aim, tolerances: Sequence[float]) -
 
     Where one criterion is limited for several attributes, thresholds for their crossed groups come
     last. The rates of a group are means of those of the crossed groups in it: where these differ by
-    at most a tolerance, the groups of each attribute do.
+    at most a tolerance, the groups of each attribute do. Small crossed groups share thresholds, and
+    nothing follows for these; what a trial measures decides.
     """
     attributes = [column.name for column in resolved.contract.sensitive]
     limited_by: dict[str, dict[str, float | None]] = {}
@@ -772,7 +773,11 @@ def _group_rules(resolved: ResolvedJob, aim: Aim, tolerances: Sequence[float]) -
         rules += _rules_of_criterion(resolved, f"{criterion} by {attribute}", limit, tolerances)
     for criterion, limits in limited_by.items():
         if len(limits) > 1:
-            crossed = "&".join(name for name in attributes if name in limits)
+            names = tuple(name for name in attributes if name in limits)
+            crossed = "&".join(names)
+            if attribute_names(crossed, attributes) != names:
+                # the name of an attribute has this sign
+                continue
             smallest = None
             for limit in limits.values():
                 smallest = _smaller(smallest, limit)
@@ -789,7 +794,11 @@ def _smaller(one: float | None, other: float | None) -> float | None:
 
 def _has_lower_limit(aim: Aim, metric: str) -> bool:
     """Return whether a metric, such as the impact ratio, must be at least something."""
-    return any(limit.metric == metric and limit.sign == ">=" for limit in aim.limits)
+    least = describe(metric)[0].domain[0]
+    return any(
+        limit.metric == metric and limit.sign == ">=" and (least is None or limit.value > least)
+        for limit in aim.limits
+    )
 
 
 def _rules_of_criterion(

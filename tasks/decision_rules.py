@@ -5,6 +5,8 @@ controls, and of the candidates of a search.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -138,22 +140,27 @@ def held_out_groups(
     from evenhand.fairlib.evaluation.outcomes import groups_by
 
     attribute = parameters["attribute"]
-    everybody = groups_by(sensitive, attribute["name"])
-    groups = everybody[held.rows]
+    with input_errors("decision.equal: ", end="."):
+        of_training_rows = groups_by(sensitive, attribute["name"])
+    groups = of_training_rows[held.rows].astype(str)
+    everybody = np.array(sorted(set(of_training_rows.tolist())), dtype=str)
     if attribute.get("crossed"):
-        least = parameters.get("min_cell", MIN_CELL)
-        return _with_small_ones_joined(everybody, groups, held.label, least)
+        return _with_small_ones_joined(parameters, everybody, groups, held.label)
     _check_groups(parameters, everybody, groups, held.label)
     return groups
 
 
-def _with_small_ones_joined(everybody: Str, groups: Str, label: Int, least: int) -> Str:
+def _with_small_ones_joined(
+    parameters: Mapping[str, Any], everybody: Str, groups: Str, label: Int
+) -> Str:
     """Groups of rows, with ``OTHER_GROUPS`` in place of those with too few rows of a label.
 
-    If these have too few together, the next larger ones join them.
+    If these have too few together, the next larger ones join them. `everybody` has each group of
+    the training rows. Raises InputError if fewer than two groups are left.
     """
+    least = parameters.get("min_cell", MIN_CELL)
     counts = {}
-    for group in np.unique(everybody):
+    for group in everybody:
         counts[group] = np.bincount(label[groups == group], minlength=2)
     by_size = sorted(counts, key=lambda group: (counts[group].min(), group))
     joined = [group for group in by_size if counts[group].min() < least]
@@ -163,22 +170,49 @@ def _with_small_ones_joined(everybody: Str, groups: Str, label: Int, least: int)
         if sum(counts[name] for name in joined).min() >= least:
             break
         joined.append(group)
+    # the largest group is a second one only if the joined ones have enough rows
+    if len(joined) == len(by_size):
+        raise InputError(
+            f"decision.equal: no two crossed groups of {parameters['attribute']['name']!r} have "
+            f"{least} held-out rows of each label: name one attribute, collect rows, or take "
+            "decision.equal out."
+        )
     named: Str = np.where(np.isin(groups, joined), OTHER_GROUPS, groups)
     return named
 
 
+def joined_groups_warning(
+    parameters: Mapping[str, Any], sensitive: Mapping[str, Any], groups: Str
+) -> str | None:
+    """Say that small crossed groups share thresholds; None if each has its own."""
+    from evenhand.fairlib.evaluation.outcomes import groups_by
+
+    attribute = parameters["attribute"]
+    if not attribute.get("crossed"):
+        return None
+    everybody = set(groups_by(sensitive, attribute["name"]).tolist())
+    shared = len(everybody - set(groups.tolist()))
+    if not shared:
+        return None
+    return (
+        f"{shared} of {len(everybody)} crossed groups of {attribute['name']!r} are too small for "
+        "thresholds of their own and share one set: their rates may differ by more than the "
+        "tolerance, and so may those of a group that they are a large part of"
+    )
+
+
 def _check_groups(parameters: Mapping[str, Any], everybody: Str, groups: Str, label: Int) -> None:
-    """Raise InputError unless every group of the training rows has held-out rows enough for its
-    rates.
+    """Raise InputError unless every group of the training rows, `everybody`, has held-out rows
+    enough for its rates.
     """
     least = parameters.get("min_cell", MIN_CELL)
     short = 0
-    for group in np.unique(everybody):
+    for group in everybody:
         short += np.bincount(label[groups == group], minlength=2).min() < least
     if short:
         # published rates of fewer rows would disclose facts of single people
         raise InputError(
-            f"decision.equal: {short} of {np.unique(everybody).size} groups of "
+            f"decision.equal: {short} of {len(everybody)} groups of "
             f"{parameters['attribute']['name']!r} have fewer than {least} held-out rows of a "
             "label: merge small groups in the contract, collect rows, or take decision.equal out."
         )
@@ -204,10 +238,10 @@ def _by_group(
             cut = choose_threshold(p, label, threshold="observed").threshold
             cut = min(max(float(cut or 0.0), LEAST_COST), 1.0 - LEAST_COST)
             costs = {"false_positive": cut, "false_negative": 1.0 - cut}
-    thresholds = fit_group_thresholds(
+    fit = partial(
+        fit_group_thresholds,
         p,
         label,
-        groups,
         attribute=attribute["name"],
         criterion=equal["criterion"],
         tolerance=equal["tolerance"],
@@ -215,6 +249,11 @@ def _by_group(
         favourable=parameters.get("favourable", 1),
         smoothing=equal.get("smoothing", 0.0),
     )
+    thresholds = fit(groups)
+    if attribute.get("crossed") and OTHER_GROUPS not in thresholds.thresholds:
+        # a combination that no training row has is decided as everybody would be by one rule
+        of_all = fit(np.full(len(p), OTHER_GROUPS)).thresholds
+        thresholds = replace(thresholds, thresholds={**thresholds.thresholds, **of_all})
     criterion = equal["criterion"].replace("_", " ")
     bins = None
     if attribute["bins"] is not None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evenhand.fairlib.arrays import Bool, Float, Int, Str
+from evenhand.fairlib.arrays import Bool, Float, Int
 from evenhand.fairlib.catalogue import attribute_names
 from evenhand.fairlib.evaluation.closed_intervals import (
     exact_interval,
@@ -193,7 +193,7 @@ def with_intersections(sensitive: Mapping[str, ArrayLike]) -> dict[str, NDArray[
     return result
 
 
-def groups_by(sensitive: Mapping[str, ArrayLike], attribute: str) -> Str:
+def groups_by(sensitive: Mapping[str, ArrayLike], attribute: str) -> NDArray[Any]:
     """Group of every row by an attribute, or by several crossed ones.
 
     Parameters
@@ -205,13 +205,15 @@ def groups_by(sensitive: Mapping[str, ArrayLike], attribute: str) -> Str:
 
     Returns
     -------
-    ndarray of str, shape (n,)
+    ndarray of str or object, shape (n,)
         Of crossed attributes the labels joined by ``" & "``.
 
     Raises
     ------
     KeyError
         If the attribute is none of `sensitive`, and crosses none of them.
+    ValueError
+        If two different crossed groups would share a label.
 
     Examples
     --------
@@ -219,26 +221,26 @@ def groups_by(sensitive: Mapping[str, ArrayLike], attribute: str) -> Str:
     >>> groups_by(sensitive, "sex&race").tolist()
     ['f & b', 'm & w']
     """
-    first, *others = attribute_names(attribute, sensitive)
-    groups = np.asarray(sensitive[first]).astype(str)
-    for name in others:
-        groups = joined_labels(groups, np.asarray(sensitive[name]).astype(str))
-    return groups
-
-
-def joined_labels(first: Str, second: Str) -> Str:
-    """Labels of crossed groups, from those of two attributes.
-
-    Parameters
-    ----------
-    first, second : ndarray of str, shape (n,)
-
-    Returns
-    -------
-    ndarray of str, shape (n,)
-    """
-    joined: Str = np.char.add(np.char.add(first, JOINT), second)
-    return joined
+    names = attribute_names(attribute, sensitive)
+    if len(names) == 1:
+        return np.asarray(sensitive[attribute])
+    labels: list[str] = [""]
+    code = np.zeros(len(np.asarray(sensitive[names[0]])), dtype=np.int64)
+    for place, name in enumerate(names):
+        groups, own = encode_groups(np.asarray(sensitive[name], dtype=object))
+        code = code * len(groups) + own
+        present, code = np.unique(code, return_inverse=True)
+        joined = []
+        for number in present.tolist():
+            before, last = divmod(number, len(groups))
+            joined.append(groups[last] if place == 0 else f"{labels[before]}{JOINT}{groups[last]}")
+        labels = joined
+    if len(set(labels)) < len(labels):
+        raise ValueError(
+            f"two crossed groups of {attribute!r} share one label: rename the groups that contain "
+            f"{JOINT!r}"
+        )
+    return np.array(labels, dtype=object)[code]
 
 
 def encode_groups(

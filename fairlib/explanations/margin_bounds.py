@@ -676,8 +676,13 @@ class ModelMargins:
         -------
         float
         """
-        if group is not None and group in self.thresholds:
-            low, high = self.thresholds[group]
+        from evenhand.fairlib.methods.decided import OTHER_GROUPS
+
+        own = None
+        if group is not None:
+            own = self.thresholds.get(group, self.thresholds.get(OTHER_GROUPS))
+        if own is not None:
+            low, high = own
         else:
             low = min(ends[0] for ends in self.thresholds.values())
             high = max(ends[1] for ends in self.thresholds.values())

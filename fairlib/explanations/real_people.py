@@ -723,9 +723,11 @@ def decided_rows(
     -------
     list of dict of str to value
     """
-    groups = groups_of(rows) if rows else ()
+    if not rows:
+        return []
+    ruled = model.rule.ruled_groups(groups_of(rows)).tolist()
     return [
         row
-        for row, group in zip(rows, groups, strict=True)
-        if str(group) in model.rule.thresholds.thresholds
+        for row, group in zip(rows, ruled, strict=True)
+        if group in model.rule.thresholds.thresholds
     ]

@@ -4,9 +4,11 @@ them.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,16 +16,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.arrays import Bool, Float, Str
+from evenhand.fairlib.evaluation.group_selection import JOINT
 from evenhand.fairlib.methods.calibration import Calibration
 from evenhand.fairlib.methods.method_base import Method
 
 FORMAT = 1
+# Of a rule of crossed groups, which older releases do not read.
+CROSSED_FORMAT = 2
 DECISION_FILE = "decision.json"
 # By how much the share of positive decisions may miss a quota because of equal probabilities.
 QUOTA_TOLERANCE = 0.01
 # Group of the rows without a value, as contracts name it.
 MISSING_GROUP = "missing"
-# Crossed groups that are too small for thresholds of their own share those of this one.
+# Crossed groups that are too small for thresholds of their own, or that no training row has, share
+# those of this one.
 OTHER_GROUPS = "all other groups"
 
 
@@ -64,11 +70,14 @@ class AttributeGroups:
         Cut points of a numeric column.
     names : tuple of str
         Names of the groups between the cut points.
+    known : tuple of str
+        Groups of the training rows; empty where they are not known.
     """
 
     name: str
     bins: tuple[float, ...] | None = None
     names: tuple[str, ...] = ()
+    known: tuple[str, ...] = ()
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> AttributeGroups:
@@ -77,7 +86,7 @@ class AttributeGroups:
         Parameters
         ----------
         content : mapping
-            ``name``, ``bins`` and ``names``.
+            ``name``, ``bins`` and ``names``, and ``known`` optionally.
 
         Returns
         -------
@@ -86,7 +95,21 @@ class AttributeGroups:
         bins = None
         if content["bins"] is not None:
             bins = tuple(content["bins"])
-        return cls(content["name"], bins, tuple(content["names"]))
+        known = tuple(content.get("known", ()))
+        return cls(content["name"], bins, tuple(content["names"]), known)
+
+    def to_json(self) -> dict[str, Any]:
+        """Give what :meth:`from_json` reads, as plain JSON types.
+
+        Returns
+        -------
+        dict
+        """
+        bins = None
+        if self.bins is not None:
+            bins = list(self.bins)
+        names = list(self.names)
+        return {"name": self.name, "bins": bins, "names": names, "known": list(self.known)}
 
     def of(self, rows: Any) -> Str:
         """Group of every row of a raw table.
@@ -183,13 +206,46 @@ class GroupRule:
         -------
         ndarray of str, shape (n,)
             The same groups; of crossed attributes ``OTHER_GROUPS`` in place of those without
-            thresholds of their own, if the rule has them.
+            thresholds of their own, whose parts are groups of the training rows.
         """
         named = np.asarray(groups).astype(str)
-        known = self.thresholds.thresholds
-        if not self.crossed or OTHER_GROUPS not in known:
+        if not self.crossed:
             return named
-        return np.where(np.isin(named, list(known)), named, OTHER_GROUPS)
+        distinct, place = np.unique(named, return_inverse=True)
+        ruled = [self._ruled_group(group) for group in distinct.tolist()]
+        return np.array(ruled, dtype=str)[place]
+
+    def _ruled_group(self, group: str) -> str:
+        if group in self.thresholds.thresholds or OTHER_GROUPS not in self.thresholds.thresholds:
+            return group
+        if all(part.known for part in self.crossed) and group not in self._known_groups:
+            return group
+        return OTHER_GROUPS
+
+    @cached_property
+    def _known_groups(self) -> set[str]:
+        """Every combination of groups of the training rows."""
+        combinations = itertools.product(*(part.known for part in self.crossed))
+        return {JOINT.join(groups) for groups in combinations}
+
+    def knowing(self, sensitive: Mapping[str, ArrayLike]) -> GroupRule:
+        """Return the rule with the groups of the training rows, by each attribute.
+
+        Parameters
+        ----------
+        sensitive : mapping
+            Groups of the training rows by attribute.
+
+        Returns
+        -------
+        GroupRule
+            The same rule where it has one attribute.
+        """
+        crossed = []
+        for part in self.crossed:
+            known = np.unique(np.asarray(sensitive[part.name]).astype(str))
+            crossed.append(replace(part, known=tuple(known.tolist())))
+        return replace(self, crossed=tuple(crossed))
 
     def unknown_groups(self, groups: ArrayLike) -> set[str]:
         """Groups that the rule has no thresholds for.
@@ -202,7 +258,8 @@ class GroupRule:
         -------
         set of str
         """
-        return set(self.ruled_groups(groups).tolist()) - set(self.thresholds.thresholds)
+        distinct = np.array(sorted(set(map(str, set(np.asarray(groups).tolist())))), dtype=str)
+        return set(self.ruled_groups(distinct).tolist()) - set(self.thresholds.thresholds)
 
     def decide(self, probability: Float, groups: ArrayLike | None, uniform: Float) -> Bool:
         """Decide about n rows.
@@ -251,12 +308,10 @@ class GroupRule:
         ValueError
             If the table lacks a column, or a value that must be a number is none.
         """
-        from evenhand.fairlib.evaluation.outcomes import joined_labels
-
         first, *others = self.parts
         groups = first.of(rows)
         for part in others:
-            groups = joined_labels(groups, part.of(rows))
+            groups = np.char.add(np.char.add(groups, JOINT), part.of(rows))
         return groups
 
     def uniforms(self, X: ArrayLike) -> Float:
@@ -294,12 +349,13 @@ class GroupRule:
         dict
         """
         content: dict[str, Any] = {"kind": "groups"}
-        for name, value in vars(self).items():
-            content[name] = list(value) if isinstance(value, tuple) else value
+        for item in fields(self):
+            value = getattr(self, item.name)
+            content[item.name] = list(value) if isinstance(value, tuple) else value
         content["thresholds"] = self.thresholds.to_json()
         del content["crossed"]
         if self.crossed:
-            content["crossed"] = [asdict(part) for part in self.crossed]
+            content["crossed"] = [part.to_json() for part in self.crossed]
         return content
 
 
@@ -462,8 +518,10 @@ class DecidedModel:
             If the file has another format.
         """
         content = json.loads((Path(folder) / DECISION_FILE).read_text())
-        if content.get("format") != FORMAT:
-            raise ValueError(f"{folder} holds no decision rule of format {FORMAT}.")
+        if content.get("format") not in (FORMAT, CROSSED_FORMAT):
+            raise ValueError(
+                f"{folder} holds no decision rule of format {FORMAT} or {CROSSED_FORMAT}."
+            )
         calibration = Calibration.from_json(content["calibration"])
         return cls(base, calibration, _rule_of(content["rule"]))
 
@@ -607,7 +665,14 @@ def write_decision(folder: str | Path, calibration: Calibration, rule: Rule) -> 
     calibration : Calibration
     rule : ThresholdRule or GroupRule
     """
-    content = {"format": FORMAT, "calibration": calibration.to_json(), "rule": rule.to_json()}
+    written_format = FORMAT
+    if isinstance(rule, GroupRule) and rule.crossed:
+        written_format = CROSSED_FORMAT
+    content = {
+        "format": written_format,
+        "calibration": calibration.to_json(),
+        "rule": rule.to_json(),
+    }
     (Path(folder) / DECISION_FILE).write_text(json.dumps(content, sort_keys=True))
 
 

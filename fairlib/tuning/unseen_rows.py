@@ -116,6 +116,8 @@ def unseen_quantiles(
     if outcomes.people is not None and outcomes.counts_people:
         # the rows of a person are alike
         weight = len(np.unique(outcomes.people)) / outcomes.n
+    # its draws do not depend on those of decisions
+    calibration_rng = rng.spawn(1)[0]
     quantiles: dict[str, list[float]] = {}
     drawn: dict[str, Array] = {}
     for name in names:
@@ -129,7 +131,13 @@ def unseen_quantiles(
             code, size = codes[attribute]
             rows = np.bincount(code, minlength=size) * weight
             values = _drawn_calibration_gaps(
-                outcomes, code, rows, positions, unseen=unseen, min_cell=min_cell, rng=rng
+                outcomes,
+                code,
+                rows,
+                positions,
+                unseen=unseen,
+                min_cell=min_cell,
+                rng=calibration_rng,
             )
         elif metric is None:
             continue

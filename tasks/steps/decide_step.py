@@ -6,9 +6,14 @@ from __future__ import annotations
 
 import shutil
 
-from evenhand.fairlib.methods.decided import write_decision
+from evenhand.fairlib.methods.decided import GroupRule, write_decision
 from evenhand.tasks.classifier_training import HeldOut
-from evenhand.tasks.decision_rules import decided_rule, held_out_groups, share_warning
+from evenhand.tasks.decision_rules import (
+    decided_rule,
+    held_out_groups,
+    joined_groups_warning,
+    share_warning,
+)
 from evenhand.tasks.execution.dataset import read_targets
 from evenhand.tasks.execution.step import StepContext, StepResult
 
@@ -22,15 +27,24 @@ def decide(context: StepContext) -> StepResult:
     """
     held = HeldOut.read(context.inputs["held_out"])
     groups = None
+    warnings = []
     if context.parameters["decision"]["equal"]:
         data = read_targets(context.inputs["train"])
         groups = held_out_groups(context.parameters, data.sensitive, held)
+        joined = joined_groups_warning(context.parameters, data.sensitive, groups)
+        if joined is not None:
+            warnings.append(joined)
     shutil.copytree(context.inputs["model"], context.workdir / "model")
     calibration, rule, content = decided_rule(context.parameters, held, groups)
+    if isinstance(rule, GroupRule):
+        rule = rule.knowing(data.sensitive)
+        content["rule"] = rule.to_json()
     write_decision(context.workdir / "model", calibration, rule)
     outputs = {"model": (context.workdir / "model", "model")}
     outputs |= context.write_json("rule", content)
     facts = {"calibration": calibration.kind}
     if content["missed_share"] is not None:
-        facts["warning"] = share_warning(content["missed_share"])
+        warnings.append(share_warning(content["missed_share"]))
+    if warnings:
+        facts["warning"] = "; ".join(warnings)
     return StepResult(outputs, facts)

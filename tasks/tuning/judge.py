@@ -524,7 +524,7 @@ def half_choices(
     assert answers.uniform is not None, "it was drawn for such rules"
     cells = cells_of(data)
     settings = {**parameters, **rule}
-    groups = groups_by(data.sensitive, rule["attribute"]["name"])
+    groups = groups_by(data.sensitive, rule["attribute"]["name"]).astype(str)
     probability = calibration(answers.score[0])
     choices = []
     for number in range(DIVISIONS):
@@ -636,15 +636,17 @@ def _decide(
     labels = np.empty(score.shape, np.int64)
     if answers.own is not None:
         labels = answers.own.copy()
+    groups = None
     for number, (calibration, by) in enumerate(chosen):
         here = np.flatnonzero(part[rows] == number)
         p = np.stack([calibration(view[here]) for view in answers.score])
         score[:, here] = p
         if isinstance(by, GroupRule):
             assert answers.uniform is not None
-            groups = groups_by(data.sensitive, by.attribute)[rows[here]]
+            if groups is None:
+                groups = by.ruled_groups(groups_by(data.sensitive, by.attribute))[rows]
             labels[:, here] = [
-                by.decide(view, groups, uniform[here])
+                by.decide(view, groups[here], uniform[here])
                 for view, uniform in zip(p, answers.uniform, strict=True)
             ]
         elif by.threshold is not None:

@@ -295,7 +295,7 @@ def test_published_thresholds_decide_raw_rows_as_measured(
     part = rule
     if "&" in attribute:
         part = rule["crossed"][0]
-        assert set(rule["thresholds"]["thresholds"]) == {
+        assert set(rule["thresholds"]["rates"]) == {
             "<40 & F",
             "<40 & M",
             ">=40 & F",

@@ -464,6 +464,8 @@ def tolerances_of(plan: TunePlan) -> dict[str, list[float | None]]:
         # different criteria, and one attribute
         (["gap_max.sex <= 0.2", "impact_ratio.age >= 0.8"], {}),
         (["gap_max.sex <= 0.2", "average_odds_difference.sex <= 0.1"], {}),
+        # limits that every model keeps
+        (["impact_ratio.sex >= 0", "impact_ratio.age >= 0"], {}),
     ],
 )
 def test_limits_on_two_attributes_are_kept_by_crossed_groups(

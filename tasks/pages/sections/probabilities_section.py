@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from evenhand.fairlib.catalogue import spoken, title
-from evenhand.fairlib.methods.decided import columns_of_rule
+from evenhand.fairlib.methods.decided import OTHER_GROUPS, columns_of_rule
 from evenhand.tasks.pages import formats, texts
 from evenhand.tasks.pages.page_model import Block, Chart, Documents, Heading, Json, Section, Table
 
@@ -155,9 +155,15 @@ def _decision_text(rule: Json) -> str:
     rows = _held_out(rule)
     if chosen["kind"] == "groups":
         columns = columns_of_rule(chosen)
+        shared = ""
+        if OTHER_GROUPS in chosen["thresholds"]["rates"]:
+            shared = (
+                " Small crossed groups share one set of thresholds: the tolerance says nothing of "
+                "differences between them."
+            )
         return (
             f"Decisions have thresholds by group ({chosen['wanted']}), chosen on {rows}. A user "
-            f"of this model needs to know {' and '.join(map(spoken, columns))}."
+            f"of this model needs to know {' and '.join(map(spoken, columns))}.{shared}"
         )
     if chosen["threshold"] is None:
         return "The method itself decides, not a threshold on the probability."

@@ -11,13 +11,19 @@ import pytest
 from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
 from evenhand.fairlib.evaluation.group_thresholds import GroupThresholds
 from evenhand.fairlib.explanations.comparables import ComparablePeople, comparable_people
+from evenhand.fairlib.explanations.margin_bounds import ModelMargins
 from evenhand.fairlib.explanations.ranked_reasons import (
     favourable_contributions,
     principal_reasons,
     reason_method,
 )
 from evenhand.fairlib.methods.calibration import Calibration
-from evenhand.fairlib.methods.decided import DecidedModel, GroupRule
+from evenhand.fairlib.methods.decided import (
+    OTHER_GROUPS,
+    AttributeGroups,
+    DecidedModel,
+    GroupRule,
+)
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
 from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
@@ -119,6 +125,37 @@ def test_other_groups_have_the_thresholds_of_their_group(fitted: dict[str, Any])
         assert (comparables.status, comparables.differs) == ("found", {"sex": "m"})
     refused = ComparablePeople(model, fitted["encoder"], {"sex": ["f"]}).find(row, "f")
     assert refused.status == "refused"
+
+
+def test_crossed_groups_that_share_thresholds_are_looked_at(fitted: dict[str, Any]) -> None:
+    """A man differs from a woman by the thresholds that all other groups share."""
+    probability = fitted["even"].predict_proba(fitted["X"])[:, 1]
+    between = int(np.flatnonzero((probability > 0.1) & (probability < 0.9))[0])
+    row = {**fitted["rows"][between], "sex": "f"}
+    parts = (
+        AttributeGroups("sex", known=("f", "m")),
+        AttributeGroups("years", (1000.0,), ("few", "many"), known=("few", "many")),
+    )
+    by_group = {"f & few": ((0.9, 1.0),), OTHER_GROUPS: ((0.1, 1.0),)}
+    thresholds = GroupThresholds("sex&years", "equalized_odds", 0.0, 1.0, 1.0, by_group, {}, 0, 0)
+    rule = GroupRule("sex&years", thresholds, "by hand", crossed=parts)
+    model = DecidedModel(fitted["even"], Calibration("none"), rule)
+
+    def groups_of(rows: Any) -> Any:
+        return rule.groups_of(pd.DataFrame(list(rows)))
+
+    arguments = (model, fitted["encoder"], {"sex": ["f", "m"]})
+    group = groups_of([row])[0]
+    assert group == "f & few"
+    for search in (
+        ComparablePeople(*arguments, groups_of=groups_of),
+        ComparablePeople(*arguments, fitted["metric"], 0.1, groups_of=groups_of),
+    ):
+        found = search.find(row, group)
+        assert (found.status, found.differs) == ("found", {"sex": "m"})
+    margins = ModelMargins.of(model)
+    assert margins is not None
+    assert margins.limit(1, "m & few") == margins.limit(1, OTHER_GROUPS) < margins.limit(1, group)
 
 
 def test_models_that_read_no_sensitive_column_are_even(fitted: dict[str, Any]) -> None:

@@ -309,7 +309,10 @@ def crossed_rule(**more: Any) -> GroupRule:
     joint = np.where(X[:, 2] > 0, np.char.add(group, " & old"), OTHER_GROUPS)
     p = expit(1.5 * X[:, 0] - 0.8 * X[:, 1])
     found = fit_group_thresholds(p, y, joint, attribute="g&age", tolerance=0.02)
-    parts = (AttributeGroups("g"), AttributeGroups("age", (40.0,), ("young", "old")))
+    parts = (
+        AttributeGroups("g", known=("a", "b", "c", "missing")),
+        AttributeGroups("age", (40.0,), ("young", "old"), known=("missing", "old", "young")),
+    )
     return GroupRule("g&age", found, "words", crossed=parts, **more)
 
 
@@ -332,7 +335,10 @@ def test_crossed_groups_without_thresholds_share_those_of_the_others() -> None:
     assert rule.decide(p, np.full(60, "c & young"), uniform).tolist() == by_others.tolist()
     by_own = rule.decide(p, np.full(60, "a & old"), uniform)
     assert by_own.tolist() != by_others.tolist()
-    # a group of one attribute is unknown, whatever its name
+    # a value that no training row has is unknown, as it is of a rule by one attribute
+    assert rule.unknown_groups(["a & old", "c & young", "B & young"]) == {"B & young"}
+    with pytest.raises(ValueError, match="1 of 60 rows have no group with thresholds"):
+        rule.decide(p, ["B & young"] + ["c & old"] * 59, uniform)
     assert group_rule().unknown_groups(["a", "zz", OTHER_GROUPS]) == {"zz", OTHER_GROUPS}
 
 
@@ -371,6 +377,8 @@ def test_saved_and_loaded_it_decides_the_same(
     assert again.calibration == SIGMOID
     assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
     given = group if isinstance(rule, GroupRule) else None
+    if given is not None and rule.crossed:
+        given = np.char.add(group, " & old")
     assert again.predict(X, given).tolist() == model.predict(X, given).tolist()
     again.save(tmp_path / "again")
     for path in tmp_path.glob("*.*"):
@@ -387,8 +395,8 @@ def test_a_model_without_a_rule_is_loaded_as_it_was(
 def test_a_rule_of_another_format_is_refused(tmp_path: Path, base: LogisticClassifier) -> None:
     DecidedModel(base, Calibration(), ThresholdRule()).save(tmp_path)
     content = json.loads((tmp_path / "decision.json").read_text())
-    (tmp_path / "decision.json").write_text(json.dumps(content | {"format": 2}))
-    with pytest.raises(ValueError, match="format 1"):
+    (tmp_path / "decision.json").write_text(json.dumps(content | {"format": 3}))
+    with pytest.raises(ValueError, match="format 1 or 2"):
         load_model(tmp_path)
     (tmp_path / "model.json").write_text(json.dumps({"class": "os.system"}))
     with pytest.raises(ValueError, match="not a method"):

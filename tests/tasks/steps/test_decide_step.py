@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 
+from evenhand.fairlib.evaluation.outcomes import groups_by
 from evenhand.fairlib.methods.decided import OTHER_GROUPS, DecidedModel, GroupRule
 from evenhand.fairlib.methods.registry import load_model
 from evenhand.tasks.classifier_training import HeldOut
@@ -143,21 +144,42 @@ def test_small_crossed_groups_are_joined() -> None:
     # a group that no held-out row has is one of the others too
     held = HeldOut(np.arange(72), label[:72], np.full(72, 0.5), 0.0)
     assert names(5) == {"a & x": 40, "a & y": 20, OTHER_GROUPS: 12}
+    # nothing is published about fewer rows
+    with pytest.raises(InputError, match="no two crossed groups of 'one&two' have 40 held-out"):
+        names(40)
 
 
-def test_a_model_decides_by_crossed_groups(tmp_path: Path, trained: Path) -> None:
-    data = with_quarters(few=4)
+def test_crossed_groups_with_one_label_are_refused() -> None:
+    """Otherwise two groups would share thresholds without a word."""
+    sensitive = {"one": np.array(["a & b", "a"] * 20), "two": np.array(["c", "b & c"] * 20)}
+    held = HeldOut(np.arange(40), np.arange(40) % 2, np.full(40, 0.5), 0.0)
+    attribute = {"name": "one&two", "crossed": [{"name": "one"}, {"name": "two"}]}
+    with pytest.raises(InputError, match="share one label: rename the groups that contain ' & '"):
+        held_out_groups({"attribute": attribute}, sensitive, held)
+
+
+@pytest.mark.parametrize("few", [4, 0])
+def test_a_model_decides_by_crossed_groups(tmp_path: Path, trained: Path, few: int) -> None:
+    """Small groups share thresholds, and a combination that no training row has is decided too."""
+    data = with_quarters(few)
     folder = tmp_path / "crossed"
     inputs = {"model": trained / "model", "held_out": trained / "held_out.parquet"}
     parameters = {**DECIDING, "decision": RULE | {"equal": EQUAL}, "attribute": CROSSED}
-    found = decide(context(folder, parameters, data, **inputs))
+    found = decide(context(folder, parameters | {"min_cell": 1}, data, **inputs))
     model = load_model(found.outputs["model"][0])
     assert model.decides_by == "sex&place"
-    assert OTHER_GROUPS in model.rule.thresholds.thresholds
+    assert (OTHER_GROUPS in model.rule.thresholds.rates) == (few > 0)
+    assert ("of 8 crossed groups" in found.facts.get("warning", "")) == (few > 0)
     groups = groups_argument(model, data.sensitive)
     labels = model.predict(data.X, **groups)
     raw = pd.DataFrame(data.sensitive)
     assert model.predict(data.X, model.rule.groups_of(raw)).tolist() == labels.tolist()
+    unseen = {"sex": np.array(["F", "M"]), "place": np.array(["s", "missing"])}
+    assert model.rule.unknown_groups(groups_by(unseen, "sex&place")) == {"M & missing"}
+    assert model.rule.decide([0.0, 1.0], ["F & s", "M & s"], [0.5, 0.5]).tolist() == [False, True]
+    own = next(name for name in model.rule.thresholds.rates if name != OTHER_GROUPS)
+    del model.rule.thresholds.thresholds[own]
+    assert model.rule.decide([0.0], [own], [0.5]).tolist() == [False]
     with pytest.raises(InputError, match="must have these columns"):
         groups_argument(model, {"sex": data.sensitive["sex"]})
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import xgboost as xgb
 
 BOOSTER_FILE = "booster.ubj"
-TREE_PARAMETERS = ("eta", "reg_lambda", "min_child_weight")
+TREE_PARAMETERS = ("eta", "reg_lambda", "min_child_weight", "colsample_bytree")
 # Numbers of leaves that are tried where no depth is given.
 LEAVES = (8, 31)
 # With fewer rows, or fewer held-out rows of a class, the steps are chosen by cross-validation.
@@ -81,6 +81,9 @@ class GBDTClassifier(Method):
     eta, reg_lambda, min_child_weight
         As XGBoost names them: learning rate, l2 penalty of leaf weights, least sum of hessians in a
         child, where a row of an even chance counts 1/4.
+    colsample_bytree : float
+        As XGBoost names it: share of the columns that are drawn for each tree, above 0. On few rows
+        trees of drawn columns err less alike.
     base_score : float or None
         Probability of label 1 before the first step. None: its weighted share of the training rows.
         With more than two classes all start equal.
@@ -154,8 +157,9 @@ class GBDTClassifier(Method):
         "max_depth": Choice((None, 2, 3, 4, 6, 8)),
         "reg_lambda": Real(0.1, 1000.0, log=True),
         "min_child_weight": Real(0.5, 100.0, log=True),
+        "colsample_bytree": Real(0.4, 1.0),
     }
-    cautious: ClassVar[Mapping[str, Any]] = {"max_depth": 2, "reg_lambda": 50.0}
+    cautious: ClassVar[Mapping[str, Any]] = {"max_depth": 3, "colsample_bytree": 0.5}
     # held-out rows of each class, without which a large table is cross-validated
     _least_held_out: ClassVar[int] = 50
 
@@ -164,6 +168,7 @@ class GBDTClassifier(Method):
     eta: float = 0.05
     reg_lambda: float = 5.0
     min_child_weight: float = 5.0
+    colsample_bytree: float = 1.0
     base_score: float | None = None
     balance_classes: bool = False
     scale_pos_weight: float | None = None
@@ -356,6 +361,7 @@ class GBDTClassifier(Method):
         self._check_counts("n_steps")
         self._check_counts("max_depth", "n_iter_no_change", optional=True)
         self._check_interval("[0, inf)", "eta", "reg_lambda", "min_child_weight")
+        self._check_interval("(0, 1]", "colsample_bytree")
         self._check_interval("(0, 1)", "base_score", optional=True)
         self._check_interval("(0, inf)", "scale_pos_weight", optional=True)
         self._check_flags("balance_classes", "refit")

@@ -329,16 +329,16 @@ def test_small_tables_get_strongly_regularised_models(bench: Bench) -> None:
 
     def defaults(rows: int) -> list[tuple[str | None, Any, Any]]:
         plan = plan_of_rows(make_plan(str(bench.write())), rows)
-        names = ("max_depth", "C")
+        names = ("colsample_bytree", "C")
         candidates = [item for item in plan.fixed if item.kind == DEFAULT]
         return [(one.method, *map(one.arguments.get, names)) for one in candidates]
 
-    few = [("gbdt", None, None), ("logistic", None, 1.0), ("reweigh", None, None)]
+    few = [("gbdt", 1.0, None), ("logistic", None, 1.0), ("reweigh", 1.0, None)]
     assert defaults(100_000) == few
-    assert defaults(800) == [*few, ("gbdt", 2, None), ("logistic", None, 0.01)]
+    assert defaults(800) == [*few, ("gbdt", 0.5, None), ("logistic", None, 0.01)]
     # not where the job's space does not have them
     bench.job["tune"]["space"] = {"logistic": {"C": [0.1, 10.0]}}
-    assert defaults(800)[len(few) :] == [("gbdt", 2, None)]
+    assert defaults(800)[len(few) :] == [("gbdt", 0.5, None)]
 
 
 def test_consistency_brings_a_method_for_it(reading: Bench) -> None:

@@ -47,6 +47,23 @@ def test_balancing_is_the_ratio_of_the_labels() -> None:
     )
 
 
+def test_each_tree_sees_its_share_of_the_columns() -> None:
+    """One of four columns, although the first one tells all."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 4))
+    y = (X[:, 0] + 0.3 * X[:, 1:].sum(axis=1) > 0).astype(int)
+    split_columns = []
+    for share in (1.0, 0.25):
+        model = GBDTClassifier(
+            n_steps=12, max_depth=1, n_iter_no_change=None, colsample_bytree=share, random_state=0
+        ).fit(X, y)
+        trees = model.booster_.trees_to_dataframe()
+        split_columns.append(set(trees.loc[trees["Feature"] != "Leaf", "Feature"]))
+    assert len(split_columns[0]) < len(split_columns[1]) == 4
+    with pytest.raises(ValueError, match="colsample_bytree"):
+        GBDTClassifier(colsample_bytree=0.0).fit(X, y)
+
+
 def test_labels_of_any_kind_come_back(people: People) -> None:
     X, y, _ = people(120)
     model = GBDTClassifier(n_steps=20, eta=0.3, min_child_weight=1.0).fit(

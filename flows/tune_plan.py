@@ -946,8 +946,8 @@ def plan_of_rows(plan: TunePlan, rows: int) -> Plan:
 def _cautious(
     defaults: Sequence[Candidate], methods: Mapping[str, spaces.Space]
 ) -> list[Candidate]:
-    """Return the candidates of learners without mitigation with the strong regularisation that is
-    worth trying on a small table, where the space has it.
+    """Return the candidates of learners without mitigation with the parameters against overfitting
+    that are worth trying on a small table, where the space has them.
     """
     candidates = []
     for candidate in defaults:

@@ -4,7 +4,8 @@ controls, and of the candidates of a search.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from evenhand.fairlib.arrays import Float, Int, Str
+from evenhand.fairlib.evaluation.group_selection import JOINT
 from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.calibration import Calibration, fit_calibration
 from evenhand.fairlib.methods.decided import (
@@ -142,12 +144,23 @@ def held_out_groups(
     attribute = parameters["attribute"]
     with input_errors("decision.equal: ", end="."):
         of_training_rows = groups_by(sensitive, attribute["name"])
+        check_joint_labels(attribute.get("crossed", ()), sensitive)
     groups = of_training_rows[held.rows].astype(str)
     everybody = np.array(sorted(set(of_training_rows.tolist())), dtype=str)
     if attribute.get("crossed"):
         return _with_small_ones_joined(parameters, everybody, groups, held.label)
     _check_groups(parameters, everybody, groups, held.label)
     return groups
+
+
+def check_joint_labels(crossed: Sequence[Mapping[str, Any]], sensitive: Mapping[str, Any]) -> None:
+    """Raise ValueError if two combinations of groups of the training rows would share a label."""
+    names = [np.unique(np.asarray(sensitive[part["name"]]).astype(str)) for part in crossed]
+    if not any(JOINT in name for groups in names for name in groups.tolist()):
+        return
+    labels = [JOINT.join(groups) for groups in itertools.product(*names)]
+    if len(set(labels)) < len(labels):
+        raise ValueError(f"two crossed groups would share a label: rename groups with {JOINT!r}")
 
 
 def _with_small_ones_joined(
@@ -184,7 +197,7 @@ def _with_small_ones_joined(
 def joined_groups_warning(
     parameters: Mapping[str, Any], sensitive: Mapping[str, Any], groups: Str
 ) -> str | None:
-    """Say that small crossed groups share thresholds; None if each has its own."""
+    """Say that some crossed groups share thresholds; None if each has its own."""
     from evenhand.fairlib.evaluation.outcomes import groups_by
 
     attribute = parameters["attribute"]
@@ -195,9 +208,10 @@ def joined_groups_warning(
     if not shared:
         return None
     return (
-        f"{shared} of {len(everybody)} crossed groups of {attribute['name']!r} are too small for "
-        "thresholds of their own and share one set: their rates may differ by more than the "
-        "tolerance, and so may those of a group that they are a large part of"
+        f"{shared} of {len(everybody)} crossed groups of {attribute['name']!r} share one set of "
+        f"thresholds, as some have fewer than {parameters.get('min_cell', MIN_CELL)} held-out rows "
+        "of a label: their rates may differ by more than the tolerance, and so may those of a "
+        "group that they are a large part of"
     )
 
 

@@ -4,11 +4,9 @@ them.
 
 from __future__ import annotations
 
-import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -218,15 +216,10 @@ class GroupRule:
     def _ruled_group(self, group: str) -> str:
         if group in self.thresholds.thresholds or OTHER_GROUPS not in self.thresholds.thresholds:
             return group
-        if all(part.known for part in self.crossed) and group not in self._known_groups:
+        parts = [part.known for part in self.crossed]
+        if all(parts) and not _is_joint(group, parts):
             return group
         return OTHER_GROUPS
-
-    @cached_property
-    def _known_groups(self) -> set[str]:
-        """Every combination of groups of the training rows."""
-        combinations = itertools.product(*(part.known for part in self.crossed))
-        return {JOINT.join(groups) for groups in combinations}
 
     def knowing(self, sensitive: Mapping[str, ArrayLike]) -> GroupRule:
         """Return the rule with the groups of the training rows, by each attribute.
@@ -357,6 +350,18 @@ class GroupRule:
         if self.crossed:
             content["crossed"] = [part.to_json() for part in self.crossed]
         return content
+
+
+def _is_joint(group: str, parts: Sequence[Sequence[str]]) -> bool:
+    """Whether a crossed group joins one of the names of each part."""
+    names, *others = parts
+    if not others:
+        return group in names
+    for name in names:
+        start = f"{name}{JOINT}"
+        if group.startswith(start) and _is_joint(group.removeprefix(start), others):
+            return True
+    return False
 
 
 Rule = ThresholdRule | GroupRule

@@ -82,8 +82,9 @@ class GBDTClassifier(Method):
         As XGBoost names them: learning rate, l2 penalty of leaf weights, least sum of hessians in a
         child, where a row of an even chance counts 1/4.
     colsample_bytree : float
-        As XGBoost names it: share of the columns that are drawn for each tree, above 0. On few rows
-        trees of drawn columns err less alike.
+        As XGBoost names it: share of the columns that are drawn for each tree, above 0; where
+        one-hot columns are joined (below), their run counts as one. On few rows trees of drawn
+        columns err less alike.
     base_score : float or None
         Probability of label 1 before the first step. None: its weighted share of the training rows.
         With more than two classes all start equal.

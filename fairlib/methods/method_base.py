@@ -163,7 +163,7 @@ class Method(  # type: ignore[misc]
     takes_missing: ClassVar[bool] = False
     # what `evenhand tune` tries, by parameter
     space: ClassVar[Space] = {}
-    # parameters of a strongly regularised model, which a search tries first on a small table
+    # parameters of a model that overfits less, which a search tries first on a small table
     cautious: ClassVar[Mapping[str, Any]] = {}
     people: Int | None = None
     judge: Judge | None = None

@@ -23,7 +23,7 @@ from evenhand.fairlib.methods.method_base import Method
 from evenhand.fairlib.methods.registry import load_model
 from evenhand.fairlib.preprocessing.counterfactuals import Counterfactuals, encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
-from evenhand.tasks.errors import InputError, unusable
+from evenhand.tasks.errors import InputError, input_errors, unusable
 from evenhand.tasks.execution.dataset import block_file
 from evenhand.tasks.execution.step import Report
 
@@ -182,7 +182,8 @@ def groups_argument(model: Any, sensitive: Mapping[str, NDArray[Any]] | None) ->
         raise InputError(
             f"decisions of this model depend on {attribute!r}: the table must have {needed}."
         )
-    groups = groups_by(sensitive, attribute)
+    with input_errors(end="."):
+        groups = groups_by(sensitive, attribute)
     unknown = model.rule.unknown_groups(groups)
     if unknown:
         raise InputError(

@@ -644,9 +644,11 @@ def _decide(
         if isinstance(by, GroupRule):
             assert answers.uniform is not None
             if groups is None:
-                groups = by.ruled_groups(groups_by(data.sensitive, by.attribute))[rows]
+                groups = groups_by(data.sensitive, by.attribute)[rows]
+            # each part's own rule says which small groups share thresholds
+            ruled = by.ruled_groups(groups[here])
             labels[:, here] = [
-                by.decide(view, groups[here], uniform[here])
+                by.decide(view, ruled, uniform[here])
                 for view, uniform in zip(p, answers.uniform, strict=True)
             ]
         elif by.threshold is not None:

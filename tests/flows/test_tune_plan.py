@@ -323,7 +323,7 @@ def test_one_minute_is_not_several(bench: Bench, tune: dict[str, float], text: s
     assert make_plan(str(bench.write())).time_limit == text
 
 
-def test_small_tables_get_strongly_regularised_models(bench: Bench) -> None:
+def test_small_tables_get_models_that_overfit_less(bench: Bench) -> None:
     bench.job["method"] = "gbdt"
     bench.job["tune"] = {"methods": ["gbdt", "logistic", "reweigh"]}
 

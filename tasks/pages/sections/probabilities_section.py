@@ -156,10 +156,10 @@ def _decision_text(rule: Json) -> str:
     if chosen["kind"] == "groups":
         columns = columns_of_rule(chosen)
         shared = ""
-        if OTHER_GROUPS in chosen["thresholds"]["rates"]:
+        if len(columns) > 1 and OTHER_GROUPS in chosen["thresholds"]["rates"]:
             shared = (
-                " Small crossed groups share one set of thresholds: the tolerance says nothing of "
-                "differences between them."
+                " Some crossed groups, small ones among them, share one set of thresholds: the "
+                "tolerance says nothing of differences between them."
             )
         return (
             f"Decisions have thresholds by group ({chosen['wanted']}), chosen on {rows}. A user "

@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import xgboost as xgb
+from scipy.special import expit
 
 from evenhand.fairlib.evaluation.metrics import balanced_accuracy
-from evenhand.fairlib.evaluation.outcomes import Outcomes
+from evenhand.fairlib.evaluation.outcomes import Outcomes, groups_by
 from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.comparators.logistic import LogisticClassifier
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
@@ -420,6 +421,37 @@ def test_thresholds_by_group_keep_their_tolerance_elsewhere(
     assert gaps[0] > 0.5
     for gap, tolerance in zip(gaps[1:], (0.0, 0.1, 0.3), strict=True):
         assert gap == pytest.approx(tolerance, abs=0.06)
+
+
+def test_each_part_is_decided_by_its_own_crossed_groups() -> None:
+    """The rule of one part joins a small group and the next larger one, that of another does not."""
+    rng = np.random.default_rng(0)
+    data = data_of(2000)
+    data.sensitive["place"] = rng.choice(["n", "s"], 2000).astype(object)
+    small = np.flatnonzero((data.sensitive["sex"] == "M") & (data.sensitive["place"] == "s"))
+    # twelve people of the group stay
+    data = data.take(np.setdiff1d(np.arange(2000), small[12:]))
+    small = np.flatnonzero((data.sensitive["sex"] == "M") & (data.sensitive["place"] == "s"))
+    data.y[small] = np.arange(len(small)) % 2
+    part = rng.integers(0, 2, len(data.y))
+    # what decides part 0 is chosen on the others, where the group has two people
+    part[small] = 0
+    part[small[:2]] = 1
+    score = expit(data.X[:, 1] + data.X[:, 0] - (np.isin(np.arange(len(data.y)), small)))
+    uniform = rng.random((1, len(data.y)))
+    found = Predictions(Answers(score[np.newaxis], None, uniform), {}, 0.0)
+    crossed = by_sex("equalized_odds", 0.02)
+    parts = [{"name": name, "bins": None, "names": []} for name in ("sex", "place")]
+    crossed["attribute"] = {"name": "sex&place", "bins": None, "names": [], "crossed": parts}
+    (decisions,) = cross_decided({**PARAMETERS, "rules": [crossed]}, data, found, part)
+    assert isinstance(decisions, Judged), decisions
+    groups = groups_by(data.sensitive, "sex&place")
+    rules = [rule for _, rule in decisions.chosen]
+    assert [len(rule.thresholds.rates) for rule in rules] == [3, 4]
+    for number, (calibration, by) in enumerate(decisions.chosen):
+        here = part == number
+        expected = by.decide(calibration(score[here]), groups[here], uniform[0, here])
+        assert np.array_equal(decisions.predicted[here], expected.astype(int))
 
 
 def test_crossed_thresholds_make_the_gaps_of_both_attributes_small(tmp_path: Path) -> None:

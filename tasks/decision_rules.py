@@ -7,7 +7,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -180,7 +179,8 @@ def _with_small_ones_joined(
     if not joined:
         return groups
     for group in by_size[len(joined) :]:
-        if sum(counts[name] for name in joined).min() >= least:
+        of_joined = np.sum([counts[name] for name in joined], axis=0)
+        if of_joined.min() >= least:
             break
         joined.append(group)
     # the largest group is a second one only if the joined ones have enough rows
@@ -236,7 +236,7 @@ def _by_group(
     parameters: Mapping[str, Any], p: Float, label: Int, groups: Str, threshold: str | None
 ) -> GroupRule:
     """Thresholds for each group, of rows with probabilities `p`."""
-    from evenhand.fairlib.evaluation.group_thresholds import fit_group_thresholds
+    from evenhand.fairlib.evaluation.group_thresholds import GroupThresholds, fit_group_thresholds
 
     equal = parameters["decision"]["equal"]
     attribute = parameters["attribute"]
@@ -252,17 +252,20 @@ def _by_group(
             cut = choose_threshold(p, label, threshold="observed").threshold
             cut = min(max(float(cut or 0.0), LEAST_COST), 1.0 - LEAST_COST)
             costs = {"false_positive": cut, "false_negative": 1.0 - cut}
-    fit = partial(
-        fit_group_thresholds,
-        p,
-        label,
-        attribute=attribute["name"],
-        criterion=equal["criterion"],
-        tolerance=equal["tolerance"],
-        **costs,
-        favourable=parameters.get("favourable", 1),
-        smoothing=equal.get("smoothing", 0.0),
-    )
+
+    def fit(by_group: Str) -> GroupThresholds:
+        return fit_group_thresholds(
+            p,
+            label,
+            by_group,
+            attribute=attribute["name"],
+            criterion=equal["criterion"],
+            tolerance=equal["tolerance"],
+            **costs,
+            favourable=parameters.get("favourable", 1),
+            smoothing=equal.get("smoothing", 0.0),
+        )
+
     thresholds = fit(groups)
     if attribute.get("crossed") and OTHER_GROUPS not in thresholds.thresholds:
         # a combination that no training row has is decided as everybody would be by one rule

@@ -302,10 +302,11 @@ class GroupRule:
             If the table lacks a column, or a value that must be a number is none.
         """
         first, *others = self.parts
-        groups = first.of(rows)
+        groups: Any = first.of(rows)
         for part in others:
-            groups = np.char.add(np.char.add(groups, JOINT), part.of(rows))
-        return groups
+            own: Any = part.of(rows)
+            groups = np.char.add(np.char.add(groups, JOINT), own)
+        return np.asarray(groups)
 
     def uniforms(self, X: ArrayLike) -> Float:
         """Hash-based uniform numbers, which choose among the thresholds of a row's group.

@@ -129,7 +129,7 @@ def unseen_quantiles(
             continue
         if kind == CALIBRATION_GAP and attribute in codes:
             code, size = codes[attribute]
-            rows = np.bincount(code, minlength=size) * weight
+            rows = np.bincount(code, minlength=size).astype(np.float64) * weight
             values = _drawn_calibration_gaps(
                 outcomes,
                 code,

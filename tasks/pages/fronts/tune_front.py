@@ -321,7 +321,8 @@ def _limits(study: Json) -> list[Block]:
     text = (
         "The value says whether a limit is kept on the validation rows. The chance is an estimate "
         "of how often as many unseen rows as the test rows keep it, from the rates of the groups "
-        "and the numbers of rows; of metrics of probabilities, from the interval."
+        "and the numbers of rows; of calibration gaps, from the residuals of the groups; of other "
+        "metrics of probabilities, from the interval."
     )
     columns = ["Limit", "Value", "End of the interval", "Chance on unseen rows", "Kept?"]
     return [text, Table("The limits and the chosen trial, on validation rows", columns, rows)]

@@ -226,6 +226,8 @@ def short_sections(summary: Content, provenance: Callable[[Any], str]) -> list[s
     results: Mapping[str, Splits] = whole_of(summary)["results"]
     every = [cell for peer in PEERS for cell in compared(results, peer)]
     title, time = TITLES[summary.get("clock", "cpu")]
+    # tables whose test rows were looked at when the search was changed
+    seen = summary.get("seen", [])
     limits = [limit for limit in LIMITS if cell_name(CRITERION_OF[FREE], limit) in summary["cells"]]
     parts = [
         HEAD.format(title=title, time=time, limits=", ".join(f"{limit:g}" for limit in limits)),
@@ -241,12 +243,16 @@ def short_sections(summary: Content, provenance: Callable[[Any], str]) -> list[s
         for peer in PEERS:
             rows = [cell for cell in every if (cell.table, cell.peer) == (table, peer)]
             if rows:
-                parts.append(_row(table, peer, rows))
+                name = f"{table} (seen)" if table in seen else table
+                parts.append(_row(name, peer, rows))
     for peer in PEERS:
         rows = [cell for cell in every if cell.peer == peer]
         if rows:
             parts.append(_row("all", peer, rows))
-    return [*parts, "", *_goal(results, every), *_searches(results), ""]
+    parts += ["", *_goal(results, every)]
+    if seen:
+        parts += _without_seen(seen, every)
+    return [*parts, *_searches(results), ""]
 
 
 def _done(results: Mapping[str, Splits], limits_run: int) -> str:
@@ -284,19 +290,34 @@ def _signed(value: float) -> str:
     return f"{value:+.3f}".replace("-", "−")
 
 
-def _goal(results: Mapping[str, Splits], every: Sequence[Cell]) -> list[str]:
-    """In how many cells any peer is far ahead, the means, and the worst cells."""
+def _far_behind(every: Sequence[Cell]) -> tuple[int, int]:
+    """In how many cells any peer is far ahead, and of how many with a verdict."""
     by_cell: dict[tuple[str, str, float], list[Cell]] = {}
     for cell in every:
         if cell.verdict:
             by_cell.setdefault((cell.table, cell.criterion, cell.limit), []).append(cell)
+    far = sum(any(cell.is_far_behind for cell in rows) for rows in by_cell.values())
+    return far, len(by_cell)
+
+
+def _without_seen(seen: Sequence[str], every: Sequence[Cell]) -> list[str]:
+    """The same count without tables whose test rows a choice has seen."""
+    far, count = _far_behind([cell for cell in every if cell.table not in seen])
+    return [
+        f"Of tables marked as seen, the test rows were looked at when the search was changed. Without "
+        f"them another tool is ahead by more than .01 in {far} of {count} cells.\n"
+    ]
+
+
+def _goal(results: Mapping[str, Splits], every: Sequence[Cell]) -> list[str]:
+    """In how many cells any peer is far ahead, the means, and the worst cells."""
+    far, count = _far_behind(every)
     parts = []
-    if by_cell:
-        far = sum(any(cell.is_far_behind for cell in rows) for rows in by_cell.values())
-        share = far / len(by_cell)
+    if count:
+        share = far / count
         state = "reached" if share <= MOST_BEHIND else "missed"
         parts.append(
-            f"In {far} of {len(by_cell)} cells ({share:.0%}) another tool is ahead by more than .01: "
+            f"In {far} of {count} cells ({share:.0%}) another tool is ahead by more than .01: "
             f"the goal of at most {MOST_BEHIND:.0%} is {state}."
         )
     averages = means(results)

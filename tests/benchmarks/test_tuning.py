@@ -330,6 +330,10 @@ def test_short_searches_tie_within_an_error(shift: float, verdict: str, far: int
     page = "\n".join(short_tuning.short_sections(short_tuning.compact(content), lambda result: ""))
     assert f"In {far} of 1 cells" in page
     assert "Measured at 0a1b2c3d" in page
+    summary = short_tuning.compact(content) | {"seen": ["adult"]}
+    page = "\n".join(short_tuning.short_sections(summary, lambda result: ""))
+    assert "| adult (seen) |" in page
+    assert "ahead by more than .01 in 0 of 0 cells" in page
 
 
 def test_hypervolume_by_hand_and_by_counting() -> None:

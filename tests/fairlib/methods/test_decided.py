@@ -327,7 +327,7 @@ def test_crossed_groups_are_read_from_their_columns() -> None:
         rule.groups_of(raw[["g"]])
 
 
-def test_crossed_groups_without_thresholds_share_those_of_the_others() -> None:
+def test_small_crossed_groups_share_thresholds() -> None:
     rule = crossed_rule()
     X = people(60, seed=4)[0]
     p, uniform = expit(X[:, 0]), rule.uniforms(X)

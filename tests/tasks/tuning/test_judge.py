@@ -454,7 +454,7 @@ def test_each_part_is_decided_by_its_own_crossed_groups() -> None:
         assert np.array_equal(decisions.predicted[here], expected.astype(int))
 
 
-def test_crossed_thresholds_make_the_gaps_of_both_attributes_small(tmp_path: Path) -> None:
+def test_crossed_thresholds_keep_both_gaps_small(tmp_path: Path) -> None:
     """Those of one attribute leave the other's as it was."""
     rng = np.random.default_rng(3)
     data = data_of(3000)

@@ -94,8 +94,8 @@ HEAD = """\
 
 After how many seconds `evenhand tune` had a first answer with an empty store, the reading and checking of the table
 included: the median of the runs, and the largest. An answer within the limits keeps them by its values, on a part of the rows
-or on all folds; where not all runs had one in 90 seconds, their number is stated. CPU seconds are those of all processes of the
-command. The load of the machine (some runs shared it with twenty processes) decides over the seconds, hardly over CPU seconds.
+or on all folds; where not all runs had one in time, their number is stated. CPU seconds are those of all processes of the
+command. The load of the machine decides over the seconds, hardly over CPU seconds.
 """
 
 

@@ -180,7 +180,6 @@ def prepared(
     job: str, settings: Sequence[str], metric: str, values: Sequence[float], folder: Path
 ) -> tuple[TunePlan, Rows, Dataset]:
     """Return the checked search of a job, its rows, and training and test rows as one table."""
-    store = Store(str(folder / "store"))
     where = ", ".join(f'"{metric} <= {value}"' for value in values)
     overrides = [
         *settings,
@@ -195,12 +194,18 @@ def prepared(
         f"tune.space.tolerance={tolerances(values)}",
     ]
     plan = make_plan(job, overrides, force=True)
+    return plan, *rows_of_plan(plan, folder)
+
+
+def rows_of_plan(plan: TunePlan, folder: Path) -> tuple[Rows, Dataset]:
+    """Return the rows of a search, and training and test rows as one table."""
+    store = Store(str(folder / "store"))
     steps = Steps(store, DirectEngine(store))
     prepare(plan.resolved, steps)
     rows = Rows.read(plan, steps)
     train = read_dataset(store.fetch(rows.train))
     test = read_dataset(store.fetch(steps.output("preprocess", "test")))
-    return plan, rows, train.with_rows_of(test)
+    return rows, train.with_rows_of(test)
 
 
 def tolerances(values: Sequence[float]) -> list[float]:

@@ -6,8 +6,8 @@ Each table is divided at random several times. The default logistic regression, 
 sensitive columns, is judged on folds of the training rows, as a search judges it, under its balanced
 threshold and under thresholds by group of each attribute and of the crossed attributes, at all
 tolerances. The best trial that keeps both limits with a chance of .9 is chosen, or else the nearest,
-once among all trials and once among those without crossed groups. Both are trained on all training
-rows and measured on the test rows. A split that has a result is not repeated.
+once among all trials, once among those without crossed groups, and once among those without any
+thresholds by group. They are trained on all training rows and measured on the test rows. A split that has a result is not repeated.
 """
 
 from __future__ import annotations
@@ -25,16 +25,13 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.common import log, provenance, read_result, rounded, write_result
-from benchmarks.studies.tuned_limits import OBJECTIVE, Judged, judged_on, parts_of
+from benchmarks.studies.tuned_limits import OBJECTIVE, Judged, judged_on, parts_of, rows_of_plan
 from evenhand.fairlib.execution import generator
 from evenhand.fairlib.tuning.study import CONFIDENCE, best, nearest, standings
 from evenhand.flows.commands.init_command import init
-from evenhand.flows.engine import DirectEngine, Steps
-from evenhand.flows.run import prepare
 from evenhand.flows.tune_plan import LEAVE_OUT, TunePlan, make_plan
 from evenhand.flows.tune_search import Rows
-from evenhand.tasks.execution.dataset import Dataset, read_dataset
-from evenhand.tasks.execution.store import Store
+from evenhand.tasks.execution.dataset import Dataset
 from evenhand.tasks.tuning.trial_search import DEFAULT, Candidate
 
 NAME = "two_limits"
@@ -79,8 +76,10 @@ TABLES = {
     "adult": Table(("sex", "race"), job="adult-gbdt"),
     "compas": Table(("sex", "race"), job="compas-gbdt"),
 }
-# By name: whether trials with thresholds for crossed groups take part.
-POOLS = {"one attribute": False, "crossed too": True}
+# The trials that are chosen from, by the attributes of their thresholds: none is plain and blind
+# with one threshold for all.
+NONE, ONE, CROSSED = "none", "one attribute", "crossed too"
+POOLS = (NONE, ONE, CROSSED)
 
 
 def main() -> None:
@@ -121,14 +120,8 @@ def prepared(table: Table, folder: Path) -> tuple[TunePlan, Rows, Dataset]:
         # the chances do not depend on their number
         "evaluate.draws=20",
     ]
-    store = Store(str(folder / "store"))
     plan = make_plan(job, overrides, force=True)
-    steps = Steps(store, DirectEngine(store))
-    prepare(plan.resolved, steps)
-    rows = Rows.read(plan, steps)
-    train = read_dataset(store.fetch(rows.train))
-    test = read_dataset(store.fetch(steps.output("preprocess", "test")))
-    return plan, rows, train.with_rows_of(test)
+    return plan, *rows_of_plan(plan, folder)
 
 
 def _initialised(people: pd.DataFrame, attributes: Sequence[str], folder: Path) -> str:
@@ -157,11 +150,20 @@ def chosen_of(plan: TunePlan, rows: Rows, whole: Dataset, split: int) -> list[di
     judged: list[Judged] = []
     for model, candidate in enumerate(candidates):
         judged += judged_on(plan, rows, candidate, train, test, model, split)
-    found = []
-    for name, takes_crossed in POOLS.items():
-        pool = [item for item in judged if takes_crossed or "&" not in item.trial.decision]
-        found.append({"thresholds": name, **_choice(plan, pool)})
-    return found
+    choices = []
+    for name in POOLS:
+        pool = [item for item in judged if _takes_part(item.trial.decision, name)]
+        choices.append({"thresholds": name, **_choice(plan, pool)})
+    return choices
+
+
+def _takes_part(decision: str, pool: str) -> bool:
+    """Whether a rule of decisions is among those of a pool."""
+    if "&" in decision:
+        return pool == CROSSED
+    if " by " in decision:
+        return pool != NONE
+    return True
 
 
 def _choice(plan: TunePlan, pool: Sequence[Judged]) -> dict[str, Any]:
@@ -190,8 +192,8 @@ HEAD = """\
 
 Whether a search finds a model that keeps two limits: the largest gap in error rates by either attribute at most {limit:g}. The default
 logistic regression, with and without the sensitive columns, is judged as a search judges it, on random divisions of each table; the
-best trial is chosen that keeps both limits with a chance of {confidence:g}, or else the nearest. Thresholds by group are those of one
-attribute, or those of the crossed attributes too. The table "two biases" is made up: one score is biased by sex, the other by region.
+best trial is chosen that keeps both limits with a chance of {confidence:g}, or else the nearest. Thresholds by group are none (the
+controls plain and blind), those of one attribute, or those of the crossed attributes too. The table "two biases" is made up: one score is biased by sex, the other by region.
 
 - Within: divisions with a trial that keeps both limits with that chance. Chance: mean of the smaller one of the chosen trial's chances.
 - Kept: divisions in which the test rows keep both limits. Gap: mean of the larger one of both gaps on the test rows.

@@ -226,14 +226,18 @@ def groups_by(sensitive: Mapping[str, ArrayLike], attribute: str) -> NDArray[Any
         return np.asarray(sensitive[attribute])
     labels: list[str] = [""]
     code = np.zeros(len(np.asarray(sensitive[names[0]])), dtype=np.int64)
+    # one attribute after another, so that only combinations of the rows get a label
     for place, name in enumerate(names):
-        groups, own = encode_groups(np.asarray(sensitive[name], dtype=object))
-        code = code * len(groups) + own
+        groups, code_of_attribute = encode_groups(np.asarray(sensitive[name], dtype=object))
+        code = code * len(groups) + code_of_attribute
         present, code = np.unique(code, return_inverse=True)
         joined = []
         for number in present.tolist():
             before, last = divmod(number, len(groups))
-            joined.append(groups[last] if place == 0 else f"{labels[before]}{JOINT}{groups[last]}")
+            label = groups[last]
+            if place > 0:
+                label = f"{labels[before]}{JOINT}{label}"
+            joined.append(label)
         labels = joined
     if len(set(labels)) < len(labels):
         raise ValueError(

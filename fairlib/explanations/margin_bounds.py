@@ -670,7 +670,8 @@ class ModelMargins:
         sign : {1, -1}
             1 for positive decisions.
         group : str or None, default None
-            Group whose thresholds count; None: those of all groups.
+            Group whose thresholds count; a crossed group without any has those that small groups
+            share. None: those of all groups.
 
         Returns
         -------
@@ -678,11 +679,11 @@ class ModelMargins:
         """
         from evenhand.fairlib.methods.decided import OTHER_GROUPS
 
-        own = None
+        of_group = None
         if group is not None:
-            own = self.thresholds.get(group, self.thresholds.get(OTHER_GROUPS))
-        if own is not None:
-            low, high = own
+            of_group = self.thresholds.get(group, self.thresholds.get(OTHER_GROUPS))
+        if of_group is not None:
+            low, high = of_group
         else:
             low = min(ends[0] for ends in self.thresholds.values())
             high = max(ends[1] for ends in self.thresholds.values())

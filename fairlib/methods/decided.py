@@ -304,8 +304,8 @@ class GroupRule:
         first, *others = self.parts
         groups: Any = first.of(rows)
         for part in others:
-            own: Any = part.of(rows)
-            groups = np.char.add(np.char.add(groups, JOINT), own)
+            groups_of_part: Any = part.of(rows)
+            groups = np.char.add(np.char.add(groups, JOINT), groups_of_part)
         return np.asarray(groups)
 
     def uniforms(self, X: ArrayLike) -> Float:

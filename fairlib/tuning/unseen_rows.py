@@ -188,15 +188,15 @@ def _drawn_calibration_gaps(
     largest = np.full(DRAWS, -np.inf)
     comparable = np.zeros(DRAWS, dtype=np.int64)
     for place in compared:
-        own = residual[group == place]
+        in_group = residual[group == place]
         enough = unseen_rows[:, place] >= max(min_cell, 1)
         comparable += enough
         spread = 1.0  # of a single residual nothing is known
-        if len(own) > 1:
-            spread = float(np.std(own, ddof=1))
+        if len(in_group) > 1:
+            spread = float(np.std(in_group, ddof=1))
         variance = 1.0 / rows[place] + 1.0 / np.maximum(unseen_rows[:, place], 1)
         noise = rng.standard_t(max(rows[place] - 1.0, 1.0), size=DRAWS)
-        means = own.mean() + spread * np.sqrt(variance) * noise
+        means = in_group.mean() + spread * np.sqrt(variance) * noise
         smallest = np.where(enough, np.minimum(smallest, means), smallest)
         largest = np.where(enough, np.maximum(largest, means), largest)
     is_comparable = comparable >= 2

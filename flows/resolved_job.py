@@ -73,6 +73,8 @@ IRRELEVANT_KEYS = (
     *("description", "paper", "sweep", "filter", "tune", "memory", "engine"),
     "retrain",
 )
+# Keys that change what is measured, shown or published of a model, and not the model.
+JUDGING_KEYS = ("name", "tuned", "gates", "publish", "evaluate")
 # Keys of the table that do not change the model either: the digests of its bytes count.
 LOCATION_KEYS = ("path", "connection")
 
@@ -457,6 +459,18 @@ def inputs_digest(resolved: ResolvedJob, sources: Mapping[str, str], proxy: str 
     excluded = set(IRRELEVANT_KEYS)
     job = resolved.job.model_dump(mode="json", exclude=excluded, exclude_defaults=True)
     content = _inputs(resolved, sources, proxy, job)
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def model_digest(resolved: ResolvedJob) -> str:
+    """Return the digest of what in a job determines its model and its decisions, with its contract.
+
+    Gates, publication and measurement do not count, nor does who chose the settings.
+    """
+    excluded = {*IRRELEVANT_KEYS, *JUDGING_KEYS}
+    job = resolved.job.model_dump(mode="json", exclude=excluded, exclude_defaults=True)
+    # the files have a digest of their own
+    content = _inputs(resolved, {}, None, job)
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

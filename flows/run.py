@@ -26,7 +26,12 @@ from evenhand.flows.engine import (
 )
 from evenhand.flows.job import ONCE, Job
 from evenhand.flows.memory import DASK_VARIABLE
-from evenhand.flows.resolved_job import ResolvedJob, inputs_digest, provenance
+from evenhand.flows.resolved_job import (
+    ResolvedJob,
+    inputs_digest,
+    model_digest,
+    provenance,
+)
 from evenhand.flows.workers import steps_on
 from evenhand.tasks.errors import (
     InputError,
@@ -363,6 +368,7 @@ def _publish(resolved: ResolvedJob, judged: GatedRun, steps: Steps) -> None:
         "evaluate": job.evaluate.model_dump(exclude=ONCE),
         "seed": job.seed,
         "data_fingerprint": fingerprint,
+        "model_digest": model_digest(resolved),
     }
     forms = _stated_forms(resolved.source())
     if forms:

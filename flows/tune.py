@@ -44,8 +44,9 @@ from evenhand.flows.tune_alternatives import (
     record_content,
 )
 from evenhand.flows.tune_deadline import Deadline, PreparedAnswer, write_whole
+from evenhand.flows.tune_ending import Ending
 from evenhand.flows.tune_plan import TunePlan, notes_of_plan, tuned_text, unjudged_text
-from evenhand.flows.tune_proofs import INTERRUPTED, NO_TIME, Proofs, proved_answer
+from evenhand.flows.tune_proofs import NO_TIME, NOT_PROVED, Proofs, proved_answer
 from evenhand.flows.tune_search import (
     LATE_S,
     STUDIES,
@@ -77,12 +78,12 @@ from evenhand.tasks.tuning.study_document import (
     caveats,
     compromise,
     exit_code_of,
-    interrupted_answer,
     no_time_for,
     no_time_for_champion,
     notes_of,
     nothing_judged,
     study_document,
+    written_meanwhile,
 )
 from evenhand.tasks.tuning.trial_search import ALL, JOB, Candidate, Study, rounded_metrics
 
@@ -134,47 +135,98 @@ def execute(
         engine = engine.executing_in(execution)
         steps.engine = engine
         progress = SearchProgress(plan.aim, budget, plan.tune.prefer, plan.tune.trials)
+        command = Command(store, engine, verdict, budget, progress, Ending(), deadline)
         with described(progress.line):
-            searched = _searched(
-                plan, store, steps, budget, pool, progress, prefect=prefect, deadline=deadline
-            )
-        plan = searched.plan
-        rows = searched.rows
-        trials = searched.trials
-        interruption = searched.interruption
-        held = _held_alternative(searched, store)
-        document = _document(searched, held) | progress.first_answers()
+            searched = _searched(command, plan, steps, pool, prefect=prefect)
+            progress.stage = "choosing the answer"
+            held = _held_in_time(command, searched)
+        document = command.ending.finished(partial(_document, searched, held))
+        document |= progress.first_answers()
         verdict.status = "evaluated"
         verdict.exit_code = 0
-        documents: dict[str, Any] = {"tuning": document}
-        chosen = answer(plan.aim, trials, plan.tune.prefer)
-        if held is not None:
-            chosen = held.trial
-        if chosen is None and not any(trial.error for trial in trials):
-            raise NotCarriedOut(_write_unjudged(plan, ONE_MODEL))
-        if chosen is None:
-            verdict.exit_code = 3
-            verdict.error = nothing_judged(trials)
-        else:
-            with described(progress.line):
-                chosen, interruption = _prove_and_measure(
-                    searched, chosen, document, verdict, engine, store, progress
-                )
-            _write_job(plan, chosen, rows, document, verdict, interruption, deadline)
+        chosen = _answer(command, searched, held, document)
+        command.ending.heed_interrupts()
         progress.stage = "writing the page"
-        with described(progress.line):
-            if chosen is not None:
-                _add_certificate(searched, store, document, held)
-            if "alternative" in document:
-                documents["alternative"] = document["alternative"]
-                _judge_gap(document["alternative"], verdict)
-                _record_alternative(document, store)
-            document["seconds"] = round(budget.spent, 1)
-            _write_study(plan, documents, store, verdict)
-    if prefect and interruption is not None:
+        with _told_where_the_job_is(command, plan), described(progress.line):
+            _write_page(command, searched, chosen, held, document)
+    if prefect and command.ending.error is not None:
         # the flow run is cancelled, not completed
-        raise interruption
+        raise command.ending.error
     return verdict
+
+
+@dataclass(frozen=True)
+class Command:
+    """What the parts of a command share."""
+
+    store: Store
+    engine: Engine
+    verdict: Verdict
+    budget: Budget
+    progress: SearchProgress
+    ending: Ending
+    deadline: Deadline | None
+
+
+def _answer(
+    command: Command, searched: Searched, held: HeldAlternative | None, document: dict[str, Any]
+) -> Trial | None:
+    """Choose the answer, prove and measure it, and write its job; return its trial.
+
+    Where no model was judged, it is None, and the job has default settings. Raises `NotCarriedOut`
+    where there was no time for any.
+    """
+    plan = searched.plan
+    chosen = answer(plan.aim, searched.trials, plan.tune.prefer)
+    if held is not None:
+        chosen = held.trial
+    if chosen is None:
+        # not of models that were judged on a part of the rows: on all they may have what they lack
+        finished = searched.study.trials()
+        if not any(trial.error for trial in finished):
+            raise NotCarriedOut(_write_unjudged(plan, ONE_MODEL))
+        command.verdict.exit_code = 3
+        command.verdict.error = nothing_judged(finished, _left_unjudged(plan))
+        return None
+    with described(command.progress.line):
+        chosen = _prove_and_measure(command, searched, chosen, document)
+    command.ending.finished(partial(_write_job, command, searched, chosen, document))
+    return chosen
+
+
+def _write_page(
+    command: Command,
+    searched: Searched,
+    chosen: Trial | None,
+    held: HeldAlternative | None,
+    document: dict[str, Any],
+) -> None:
+    """Add what the search shows about alternatives, and write the study and its page."""
+    documents: dict[str, Any] = {"tuning": document}
+    if chosen is not None:
+        _add_certificate(searched, command.store, document, held)
+    if "alternative" in document:
+        documents["alternative"] = document["alternative"]
+        _judge_gap(document["alternative"], command.verdict)
+        _record_alternative(document, command.store)
+        if command.deadline is not None:
+            command.deadline.written(command.verdict.exit_code)
+    document["seconds"] = round(command.budget.spent, 1)
+    _write_study(searched.plan, documents, command.store, command.verdict)
+
+
+@contextlib.contextmanager
+def _told_where_the_job_is(command: Command, plan: TunePlan) -> Iterator[None]:
+    """After an interrupt say where the job is, which has been written."""
+    verdict = command.verdict
+    try:
+        yield
+    except BaseException as error:
+        if "tuned" not in verdict.artifacts or not is_interrupt(error):
+            raise
+        command.ending.error = command.ending.error or error
+        verdict.exit_code = 4
+        verdict.error = command.ending.message(plan.target)
 
 
 def _document(searched: Searched, held: HeldAlternative | None) -> dict[str, Any]:
@@ -250,7 +302,7 @@ def unjudged_answer(plan: TunePlan, what: str = ONE_MODEL) -> PreparedAnswer:
     if plan.alternative is not None:
         return PreparedAnswer(plan.target, None, 4, no_time_for_champion(plan.time_limit))
     message = no_time_for(what, plan.time_limit, plan.target)
-    return PreparedAnswer(plan.target, unjudged_text(plan), 4, message)
+    return PreparedAnswer(plan.target, unjudged_text(plan), 4, message, plan.overwrites)
 
 
 def _write_unjudged(plan: TunePlan, what: str) -> str:
@@ -262,35 +314,45 @@ def _write_unjudged(plan: TunePlan, what: str) -> str:
     return prepared.message
 
 
+def _left_unjudged(plan: TunePlan) -> Path | None:
+    """Write the job that is left where no model could be judged in a limited time; return its
+    file, None where there is none.
+    """
+    if not plan.time_limit or plan.alternative is not None:
+        return None
+    write_whole(unjudged_answer(plan))
+    return plan.target
+
+
 @dataclass(frozen=True)
 class Searched:
-    """A search that has ended: its rows, its study, and the trials that the answer is chosen from.
-
-    `interruption` is the exception of Ctrl-C, of SIGTERM or of Prefect, if one ended it.
+    """A search that has ended: its rows, its study, the trials that the answer is chosen from, and
+    the models of the stream of random settings that count.
     """
 
     plan: TunePlan  # with limits by the champion, where an alternative to one is searched
     rows: Rows
     study: Study
     trials: list[Trial]
-    interruption: BaseException | None = None
+    stream: list[int]
 
 
 def _searched(
+    command: Command,
     plan: TunePlan,
-    store: Store,
     steps: Steps,
-    budget: Budget,
     pool: Pool | None,
-    progress: SearchProgress,
     *,
     prefect: bool,
-    deadline: Deadline | None,
 ) -> Searched:
     """Prepare the rows and search.
 
-    After an interruption the answer is chosen from the trials so far; without any it is raised.
+    What ends the search early is kept, and the answer is chosen from the trials so far; without any
+    it is raised.
     """
+    store = command.store
+    budget = command.budget
+    progress = command.progress
     with contextlib.ExitStack() as stack:
         try:
             prepare(plan.resolved, steps, with_profile=False)
@@ -303,36 +365,45 @@ def _searched(
             raise NotCarriedOut(_write_unjudged(plan, READ)) from None
         default = f"{plan.resolved.job.name}-{rows.identity['search'][:10]}"
         study = Study(Path(store.local, STUDIES, plan.tune.study or default))
-        interruption: BaseException | None = None
         progress.stage = "searching"
         with study.held():
             open_study(study, rows)
             if plan.searches(bool(study.trials())):
                 pool = pool or stack.enter_context(worker_pool(plan, budget))
-                report = report_progress("tune", prefect=prefect)
                 on_best = None
-                if deadline is not None:
-                    on_best = partial(_prepare_best, plan, rows, study, deadline)
-                try:
+                if command.deadline is not None:
+                    on_best = partial(_prepare_best, plan, rows, study, command.deadline)
+                with command.ending.kept(InputError, OutOfTime):
                     search(
                         plan,
                         rows,
                         study,
                         store,
-                        report,
+                        report_progress("tune", prefect=prefect),
                         pool=pool,
                         budget=budget,
                         progress=progress,
                         on_best=on_best,
                     )
-                except BaseException as error:
-                    if not is_interrupt(error):
-                        raise
-                    interruption = error
             trials = study.answered(plan.aim)
-            if interruption is not None and answer(plan.aim, trials, plan.tune.prefer) is None:
-                raise interruption
-            return Searched(plan, rows, study, trials, interruption)
+            error = command.ending.error
+            if error is not None and answer(plan.aim, trials, plan.tune.prefer) is None:
+                raise error
+            _check_preferred(plan, trials)
+            # while the study is held: another command might go on with it
+            return Searched(plan, rows, study, trials, study.stream())
+
+
+def _check_preferred(plan: TunePlan, trials: Sequence[Trial]) -> None:
+    """Refuse to choose by a metric that no trial of an older study has."""
+    name = plan.tune.prefer
+    judged = [trial for trial in trials if trial.state == "judged"]
+    has_values = [trial.metrics.get(name or "", {}).get("value") is not None for trial in judged]
+    if name is not None and judged and not any(has_values):
+        raise InputError(
+            f"prefer {name}: no trial of this study has a number for it; begin another one with "
+            "--study NAME."
+        )
 
 
 def _against_champion(
@@ -356,9 +427,18 @@ def _against_champion(
     return plan, Rows.read(plan, steps)
 
 
-def _held_alternative(searched: Searched, store: Store) -> HeldAlternative | None:
+def _held_in_time(command: Command, searched: Searched) -> HeldAlternative | None:
+    """Return that alternative, unless the command ends before it is found."""
+    if command.ending.error is None:
+        with command.ending.kept():
+            return _held_alternative(searched, command.store, command.budget)
+    return None
+
+
+def _held_alternative(searched: Searched, store: Store, budget: Budget) -> HeldAlternative | None:
     """Return the alternative with the least disparity that keeps its utility on unseen rows; None
-    if there is none, the values decide, or a model is searched for something else.
+    if there is none, or no time to find it, the values decide, or a model is searched for something
+    else.
     """
     plan = searched.plan
     alternative = plan.alternative
@@ -374,6 +454,8 @@ def _held_alternative(searched: Searched, store: Store) -> HeldAlternative | Non
         return None
 
     def decided_by(trial: Trial) -> Any:
+        if budget.left <= budget.writing:
+            return None
         found = decisions_of(plan, searched.rows, store, [trial])
         return found[0] if found else None
 
@@ -404,9 +486,8 @@ def _add_certificate(
     champion = judged_champion(searched.trials)
     if alternative is None or champion is None:
         return
-    stream = searched.study.stream()
     content = certificate(
-        plan.aim, alternative, searched.trials, stream, seed=plan.resolved.job.seed
+        plan.aim, alternative, searched.trials, searched.stream, seed=plan.resolved.job.seed
     )
     content["held_sought"] = has_chance(alternative, plan.tune.confidence or UTILITY_CONFIDENCE)
     if held is not None:
@@ -425,6 +506,7 @@ def _add_certificate(
         )
     content["space"] = facts_of_space(plan)
     content["rules"] = sorted({rule.decision for rule in searched.rows.plan.judged_under})
+    content["min_cell"] = plan.resolved.job.evaluate.min_cell
     content["allowed"] = plan.tune.alternative_gap
     document["alternative"] = content
 
@@ -453,8 +535,17 @@ def _judge_gap(content: Mapping[str, Any], verdict: Verdict) -> None:
     verdict.error = (
         f"alternative_gap is {content['alternative_gap']:.3g}, above {allowed:g}: {content['to']} "
         f"has {content['metric']} {content['champion']['value']:.3g}, and number "
-        f"{content['best']['number']}, which is no worse, {content['best']['value']:.3g}."
+        f"{content['best']['number']}, which is no worse on the same rows, "
+        f"{content['best']['value']:.3g}{_held_words(content)}."
     )
+
+
+def _held_words(content: Mapping[str, Any]) -> str:
+    """Say how far the alternative is that is no worse on unseen rows, where one is known."""
+    held = content["held"]
+    if held is None:
+        return ""
+    return f" (the best that is shown to be no worse on unseen rows: {held['value']:.3g})"
 
 
 def _prepare_best(
@@ -469,7 +560,17 @@ def _prepare_best(
         Proofs(plan.proofs, chosen, reason=NO_TIME).add_to(document)
     message = f"the {plan.time_limit} ended: the best so far is in {plan.target}, without a page."
     text = _job_text(plan, chosen, rows, document)
-    deadline.prepare(PreparedAnswer(plan.target, text, exit_code_of(document), message))
+    code = _prepared_code(plan, document)
+    deadline.prepare(PreparedAnswer(plan.target, text, code, message, plan.overwrites))
+
+
+def _prepared_code(plan: TunePlan, document: Mapping[str, Any]) -> int:
+    """Return the exit code where the time ends after the answer is known: where an alternative is
+    searched, it was not compared with the model yet.
+    """
+    if plan.alternative is not None:
+        return 4
+    return exit_code_of(document)
 
 
 def _job_text(plan: TunePlan, chosen: Trial, rows: Rows, document: Mapping[str, Any]) -> str:
@@ -484,29 +585,30 @@ def _job_text(plan: TunePlan, chosen: Trial, rows: Rows, document: Mapping[str, 
 
 
 def _write_job(
-    plan: TunePlan,
-    chosen: Trial,
-    rows: Rows,
-    document: dict[str, Any],
-    verdict: Verdict,
-    interruption: BaseException | None,
-    deadline: Deadline | None,
+    command: Command, searched: Searched, chosen: Trial, document: dict[str, Any]
 ) -> None:
     """Write the job of the answer, and put its file and the exit code into the verdict."""
-    if interruption is not None:
+    plan = searched.plan
+    ending = command.ending
+    verdict = command.verdict
+    if ending.error is not None:
         document["interrupted"] = True
-        document["unmeasured"] = UNMEASURED.format("command was interrupted")
-    text = _job_text(plan, chosen, rows, document)
-    write_whole(PreparedAnswer(plan.target, text, 0, ""))
+    if ending.error is not None and document["test"] is None:
+        document["unmeasured"] = UNMEASURED.format(ending.event())
+    text = _job_text(plan, chosen, searched.rows, document)
+    try:
+        write_whole(PreparedAnswer(plan.target, text, 0, "", plan.overwrites))
+    except FileExistsError:
+        raise NotCarriedOut(written_meanwhile(plan.target)) from None
     verdict.artifacts["tuned"] = str(plan.target)
     verdict.exit_code = exit_code_of(document)
     if verdict.exit_code:
         verdict.error = compromise(document, plan.target)
-    if document["interrupted"]:
+    if ending.error is not None:
         verdict.exit_code = 4
-        verdict.error = interrupted_answer(plan.target)
-    if deadline is not None:
-        deadline.written(verdict.exit_code)
+        verdict.error = ending.message(plan.target)
+    if command.deadline is not None:
+        command.deadline.written(max(verdict.exit_code, _prepared_code(plan, document)))
 
 
 @contextlib.contextmanager
@@ -549,47 +651,40 @@ def _workers_within(
 
 
 def _prove_and_measure(
-    searched: Searched,
-    chosen: Trial,
-    document: dict[str, Any],
-    verdict: Verdict,
-    engine: Engine,
-    store: Store,
-    progress: SearchProgress,
-) -> tuple[Trial, BaseException | None]:
+    command: Command, searched: Searched, chosen: Trial, document: dict[str, Any]
+) -> Trial:
     """Prove the answer where there are limits on proved certificates, and measure it on the test
-    rows; return it, and the exception of an interruption.
+    rows, unless the command ends before; return it.
     """
     plan = searched.plan
-    budget = progress.budget
+    budget = command.budget
+    ending = command.ending
     budget.reserve = budget.writing
-    interruption = searched.interruption
     if plan.proofs:
-        progress.stage = "proving the answer"
-        try:
-            chosen = _prove(searched, document, engine, store)
-        except BaseException as error:
-            if not is_interrupt(error):
-                raise
-            interruption = error
-            Proofs(plan.proofs, chosen, reason=INTERRUPTED).add_to(document)
-    if interruption is None:
-        progress.stage = "measuring the answer on the test rows"
-        interruption = _measure_in_time(
-            plan, chosen, searched.rows, document, verdict, engine, store, budget=budget
-        )
-    return chosen, interruption
+        command.progress.stage = "proving the answer"
+        is_proved = False
+        with ending.kept():
+            chosen = _prove(command, searched, document)
+            is_proved = True
+        if not is_proved:
+            reason = NOT_PROVED.format(ending.event())
+            Proofs(plan.proofs, chosen, reason=reason).add_to(document)
+    if ending.error is None:
+        command.progress.stage = "measuring the answer on the test rows"
+        with ending.kept():
+            _measure_in_time(command, searched, chosen, document)
+    return chosen
 
 
-def _prove(searched: Searched, document: dict[str, Any], engine: Engine, store: Store) -> Trial:
+def _prove(command: Command, searched: Searched, document: dict[str, Any]) -> Trial:
     """Prove the best trials until one keeps the limits on certificates; return the answer, and put
     how it stands to them into the document.
     """
     plan = searched.plan
     rows = searched.rows
-    is_interrupted = searched.interruption is not None
+    is_ended = command.ending.error is not None
     proofs = proved_answer(
-        plan, searched.trials, rows.count, engine, store, is_interrupted=is_interrupted
+        plan, searched.trials, rows.count, command.engine, command.store, is_interrupted=is_ended
     )
     study = searched.study.folder.name
     # how the trial that was proved stands to the other limits
@@ -601,67 +696,42 @@ def _prove(searched: Searched, document: dict[str, Any], engine: Engine, store: 
 
 
 def _measure_in_time(
-    plan: TunePlan,
-    chosen: Trial,
-    rows: Rows,
-    document: dict[str, Any],
-    verdict: Verdict,
-    engine: Engine,
-    store: Store,
-    *,
-    budget: Budget,
-) -> BaseException | None:
+    command: Command, searched: Searched, chosen: Trial, document: dict[str, Any]
+) -> None:
     """Measure the chosen model on the test rows, and repeat that; say so where the time ended
     before it.
-
-    Returns the exception of an interruption before the measurement, if there was one.
     """
+    resolved = searched.plan.tuned(chosen, searched.rows.count)
     try:
-        steps = _measure(plan, chosen, rows, document, verdict, engine, store)
+        steps = _measure(command, resolved, document)
     except OutOfTime:
         document["unmeasured"] = UNMEASURED.format("time ended")
-        return None
-    except BaseException as error:
-        if not is_interrupt(error):
-            raise
-        return error
-    with contextlib.suppress(OutOfTime):
-        _repeat(
-            plan.tuned(chosen, rows.count),
-            plan.tune.repeats,
-            steps,
-            document,
-            engine,
-            store,
-            budget,
-        )
-    left_out = plan.tune.repeats - len(document["repeats"])
-    if left_out:
-        document["unrepeated"] = (
-            f"there was no time for {left_out} of {plan.tune.repeats} repeats with other seeds"
-        )
-    return None
+        return
+    repeats = searched.plan.tune.repeats
+    try:
+        with contextlib.suppress(OutOfTime):
+            _repeat(command, resolved, repeats, steps, document)
+    finally:
+        left_out = repeats - len(document["repeats"])
+        if left_out:
+            document["unrepeated"] = (
+                f"{left_out} of {repeats} repeats with other seeds were not run: the command ended "
+                "before them"
+            )
 
 
-def _measure(
-    plan: TunePlan,
-    chosen: Trial,
-    rows: Rows,
-    document: dict[str, Any],
-    verdict: Verdict,
-    engine: Engine,
-    store: Store,
-) -> Steps:
+def _measure(command: Command, resolved: ResolvedJob, document: dict[str, Any]) -> Steps:
     """Train the chosen model on all training rows, and measure it on the test rows; return the
     steps.
     """
-    resolved = plan.tuned(chosen, rows.count)
-    steps = Steps(store, engine)
+    verdict = command.verdict
+    steps = Steps(command.store, command.engine)
     decision = run_to_gate(resolved, steps).decision
-    metrics = steps.read("evaluate", "metrics")["metrics"]
-    document["test"] = _short(metrics)
-    document["test_rows"] = steps.read("evaluate", "metrics")["n"]
+    measured = steps.read("evaluate", "metrics")
+    metrics = measured["metrics"]
     controls = steps.read("evaluate", "controls")["controls"]
+    document["test"] = _short(metrics)
+    document["test_rows"] = measured["n"]
     document["test_controls"] = {name: control["metrics"] for name, control in controls.items()}
     verdict.gates = decision
     document["gates"] = decision["verdict"]
@@ -671,22 +741,16 @@ def _measure(
 
 
 def _repeat(
-    resolved: ResolvedJob,
-    repeats: int,
-    steps: Steps,
-    document: dict[str, Any],
-    engine: Engine,
-    store: Store,
-    budget: Budget,
+    command: Command, resolved: ResolvedJob, repeats: int, steps: Steps, document: dict[str, Any]
 ) -> None:
     """Train and measure the chosen model with other seeds, as often as there is time."""
     for number in range(1, repeats + 1):
-        if budget.search_left <= 0:
+        if command.budget.search_left <= 0:
             return
         seed = resolved.job.seed + number
         job = resolved.job.model_copy(update={"seed": seed})
         # the same split: rows that the search saw stay out of the measurement
-        again = Steps(store, engine, dict(steps.finished))
+        again = Steps(command.store, command.engine, dict(steps.finished))
         classifier.train_and_measure(resolved.model_copy(update={"job": job}), again)
         metrics = again.read("evaluate", "metrics")["metrics"]
         document["repeats"].append({"seed": seed, "metrics": _short(metrics)})

@@ -26,7 +26,7 @@ from evenhand.fairlib.tuning.study import (
 )
 from evenhand.flows.job import Job
 from evenhand.flows.job_file import job_path, load_job, shipped_jobs
-from evenhand.flows.resolved_job import ResolvedJob, resolve
+from evenhand.flows.resolved_job import ResolvedJob, model_digest, resolve
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.tuning.no_worse import NO_WORSE, read_no_worse
 
@@ -103,11 +103,8 @@ def with_champion(
     name = tune.alternative_to
     is_job = job_path(name) is not None or name in shipped_jobs() or name == job.name
     if not is_job:
-        return (
-            job,
-            folder,
-            Alternative(name, job.name, no_worse, _published_by(job, name, store_url)),
-        )
+        model = _published_by(resolve(job, folder), name, store_url)
+        return job, folder, Alternative(name, job.name, no_worse, model)
     champion = job
     champion_folder = folder
     if name not in (job.name, given):
@@ -125,8 +122,8 @@ def with_champion(
     return changed, champion_folder, Alternative(name, champion.name, no_worse)
 
 
-def _published_by(job: Job, name: str, store_url: str | None) -> dict[str, Any]:
-    """Return the published model of that name, which must be of the job."""
+def _published_by(resolved: ResolvedJob, name: str, store_url: str | None) -> dict[str, Any]:
+    """Return the published model of that name, which must be of the job as it is now."""
     # imported lazily: other searches need no registry
     from evenhand.tasks.execution.store import Store
     from evenhand.tasks.registry.bundle import open_bundle
@@ -139,10 +136,17 @@ def _published_by(job: Job, name: str, store_url: str | None) -> dict[str, Any]:
     facts = bundle.evaluation
     if bundle.is_proxy:
         raise InputError(f"alternative_to {name!r} is a proxy, and no classifier.")
+    job = resolved.job
     if facts.get("job") != job.name:
         raise InputError(
             f"alternative_to {name!r} was trained by the job {facts.get('job')!r}, and this is "
             f"{job.name!r}: give the job that trained it."
+        )
+    if _is_of_another_job(facts, resolved):
+        raise InputError(
+            f"alternative_to {name!r} was trained by another state of the job {job.name!r}, with "
+            "another method, parameters, decision, seed or contract: give the job file that "
+            "trained it (JOB.tuned.yaml if that was run), without overrides."
         )
     return {
         "name": bundle.name,
@@ -151,6 +155,19 @@ def _published_by(job: Job, name: str, store_url: str | None) -> dict[str, Any]:
         "fingerprint": facts.get("data_fingerprint"),
         "method": facts.get("method"),
     }
+
+
+def _is_of_another_job(facts: Mapping[str, Any], resolved: ResolvedJob) -> bool:
+    """Whether a published model has other settings than those of the job."""
+    if "model_digest" in facts:
+        return bool(facts["model_digest"] != model_digest(resolved))
+    # a model of an older version, of which less is known
+    known = {
+        "method": resolved.method,
+        "contract": json.loads(json.dumps(resolved.table_contract.to_dict())),
+        "seed": resolved.job.seed,
+    }
+    return any(facts.get(key) != value for key, value in known.items())
 
 
 def objectives_of(resolved: ResolvedJob) -> list[str]:
@@ -241,6 +258,7 @@ def certificate(
         "models": len({trial.model for trial in trials}),
         "judged_models": len({trial.model for trial in judged}),
         "settings": len(trials),
+        "distinct": distinct_models(judged),
         "random": len(stream),
         "random_as_good": int(np.isfinite(merits).sum()),
         "share_level": SHARE_LEVEL,
@@ -258,6 +276,15 @@ def certificate(
         "held_sought": False,
         "multiplicity": None,
     }
+
+
+def distinct_models(trials: Sequence[Trial]) -> int:
+    """Return how many different models some trials are of: by their kind, method and arguments."""
+    models = set()
+    for trial in trials:
+        arguments = json.dumps(trial.arguments, sort_keys=True, default=str)
+        models.add((trial.kind if trial.method is None else "", trial.method, arguments))
+    return len(models)
 
 
 @dataclass(frozen=True)
@@ -484,6 +511,11 @@ def record_content(document: Mapping[str, Any], digest: str) -> dict[str, Any]:
     keys += ["share_bound", "gain_bound", "held"]
     content = {key: result[key] for key in keys}
     content |= {
+        "better": better(result["metric"]),
+        "distinct": result["distinct"],
+        "min_cell": result["min_cell"],
+        "space": result["space"],
+        "rules": result["rules"],
         "version": str(result["model"]["version"]),
         "no_worse": [f"{item['metric']} by {item['by']:g}" for item in result["no_worse"]],
         "value": result["champion"]["value"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import multiprocessing
 import os
@@ -11,8 +12,9 @@ import signal
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 # Seconds after the end of the time at which a command that still runs is ended.
 GRACE_S = 1.0
@@ -24,6 +26,8 @@ EARLIER = 10.0
 ENDING_CPU_S = 0.5
 MOST_EARLIER_S = 5.0
 PAUSE_S = 0.25
+# What ends a command before its time.
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,7 @@ class PreparedAnswer:
     text: str | None  # its content; None if the file has been written
     exit_code: int
     message: str  # one line for the reader
+    overwrites: bool = True  # whether it may take the place of a file
 
 
 class Deadline:
@@ -65,7 +70,9 @@ class Deadline:
             self._answer = answer
 
     def written(self, exit_code: int) -> None:
-        """Keep that the job has been written: only its page is missing."""
+        """Keep that the job has been written, and with which exit code the command then ends: only
+        its page is missing.
+        """
         with self._guard:
             if self._answer is None:
                 return
@@ -103,9 +110,7 @@ class Deadline:
         answer = self._answer
         try:
             if answer is not None:
-                exit_code = answer.exit_code
-                message = answer.message
-                write_whole(answer)
+                exit_code, message = _written(answer)
             if self._as_json:
                 document = {"status": "out_of_time", "exit_code": exit_code, "error": message}
                 _say(1, json.dumps(document))
@@ -117,6 +122,16 @@ class Deadline:
                         os.kill(process.pid, signal.SIGKILL)
         finally:
             os._exit(exit_code)
+
+
+def _written(answer: PreparedAnswer) -> tuple[int, str]:
+    """Write the job of an answer; return the exit code and the line for the reader."""
+    try:
+        write_whole(answer)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        return 4, f"the time ended, and {answer.target} cannot be written: {reason}."
+    return answer.exit_code, answer.message
 
 
 def slowness_of_process() -> float:
@@ -151,37 +166,30 @@ def unplanned_answer(job: str, limits: Sequence[str], *, force: bool) -> Prepare
     """Return the job that is left where the time ends before the job was checked: its own, with the
     limits as gates; None where there is no such job, or its target may not be overwritten.
 
-    Nothing is imported for it but the standard library, as imports take long on a busy machine.
+    Limits are those of the command, or else the job's own; a gate of the job that is at least as
+    strict stays. Nothing of ours is imported for it, as imports take long on a busy machine.
     """
     path = Path(job)
     target = Path(f"{job}.tuned.yaml")
     base = job
-    exists = (JOBS / f"{job}.yaml").is_file()
-    name = job
+    file = JOBS / f"{job}.yaml"
     if path.suffix in (".yaml", ".yml"):
         target = path.with_name(f"{path.stem}.tuned.yaml")
         base = path.name
-        exists = path.is_file()
-        name = _name_in(path)
-    if not exists or not name or (target.exists() and not force):
+        file = path
+    keys = _keys_of_job(file)
+    if not file.is_file() or keys is None or (target.exists() and not force):
         return None
-    gates: dict[str, dict[str, float]] = {}
-    for limit in limits:
-        match = LIMIT.fullmatch(limit)
-        if match is None:
-            continue
-        try:
-            value = float(match[3])
-        except ValueError:
-            # refused in one line once the search is planned
-            continue
-        gate = gates.setdefault(match[1], {})
-        # of two limits on one side the narrower one
-        if match[2] == ">=":
-            gate["min"] = max(value, gate.get("min", value))
-        else:
-            gate["max"] = min(value, gate.get("max", value))
-    content = {"name": name, "base": base, "description": UNPLANNED, "gates": gates}
+    gates = {}
+    for metric, sign, value in map(_parts_of_limit, limits or keys.where):
+        if metric:
+            gate = gates.setdefault(metric, _numbers_of(keys.gates.get(metric)))
+            # of two limits on one side the narrower one
+            if sign == ">=":
+                gate["min"] = max(value, gate.get("min", value))
+            else:
+                gate["max"] = min(value, gate.get("max", value))
+    content = {"name": keys.name, "base": base, "description": UNPLANNED, "gates": gates}
     # JSON is YAML
     text = json.dumps(content, indent=1) + "\n"
     message = (
@@ -191,20 +199,85 @@ def unplanned_answer(job: str, limits: Sequence[str], *, force: bool) -> Prepare
     return PreparedAnswer(target, text, 4, message)
 
 
-def _name_in(path: Path) -> str:
-    """The key `name` of a job's file, which stands at the beginning of a line; empty if it does
-    not.
+@dataclass
+class _JobKeys:
+    """The keys of a job, with those of its bases, that an unplanned answer needs."""
+
+    name: str = ""
+    gates: dict[str, Any] = field(default_factory=dict)
+    where: list[str] = field(default_factory=list)
+
+
+def _keys_of_job(file: Path, above: Sequence[Path] = ()) -> _JobKeys | None:
+    """Read the keys of a job's file over those of its bases; None where it has no name, or its text
+    is no job.
     """
-    for line in path.read_text(encoding="utf-8").splitlines():
-        if line.startswith("name:"):
-            return line.removeprefix("name:").partition("#")[0].strip().strip("\"'")
-    return ""
+    # imported lazily: most commands of this module's readers end in time
+    import yaml
+
+    if file in above:
+        return None
+    try:
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        return None
+    if not isinstance(content, dict):
+        return None
+    keys = _JobKeys()
+    bases = content.get("base") or []
+    for base in bases if isinstance(bases, list) else [bases]:
+        base_file = JOBS / f"{base}.yaml"
+        if str(base).endswith((".yaml", ".yml")):
+            base_file = file.with_name(str(base))
+        inherited = _keys_of_job(base_file, (file, *above))
+        if inherited is None:
+            return None
+        keys.gates |= inherited.gates
+        keys.where = inherited.where or keys.where
+    keys.name = str(content.get("name") or (file.stem if file.parent == JOBS else ""))
+    gates = content.get("gates") or {}
+    tune = content.get("tune") or {}
+    if not keys.name or not isinstance(gates, dict) or not isinstance(tune, dict):
+        return None
+    for metric, gate in gates.items():
+        keys.gates[metric] = {**_numbers_of(keys.gates.get(metric)), **_numbers_of(gate)}
+    keys.where = [str(text) for text in tune.get("where") or keys.where]
+    return keys
+
+
+def _numbers_of(gate: Any) -> dict[str, float]:
+    """The ends of a gate that are numbers."""
+    if not isinstance(gate, dict):
+        return {}
+    return {
+        key: float(value)
+        for key, value in gate.items()
+        if key in ("min", "max") and isinstance(value, int | float)
+    }
+
+
+def _parts_of_limit(limit: str) -> tuple[str, str, float]:
+    """The metric, the sign and the number of a limit; an empty metric for what is no limit, which
+    is refused in one line once the search is planned.
+    """
+    match = LIMIT.fullmatch(limit)
+    if match is None:
+        return "", "", 0.0
+    try:
+        return match[1], match[2], float(match[3])
+    except ValueError:
+        return "", "", 0.0
 
 
 def write_whole(answer: PreparedAnswer) -> None:
-    """Write the job of an answer under another name, and rename it."""
+    """Write the job of an answer under another name, and rename it.
+
+    Raises `FileExistsError` where there is a file by now that it may not overwrite.
+    """
     if answer.text is None:
         return
+    if not answer.overwrites and answer.target.exists():
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(answer.target))
     unfinished = answer.target.with_name(f".{answer.target.name}.{os.getpid()}")
     unfinished.write_text(answer.text, encoding="utf-8")
     unfinished.replace(answer.target)

@@ -20,6 +20,7 @@ from evenhand.fairlib.methods.registry import METHODS, method_class
 from evenhand.fairlib.tuning import space as spaces
 from evenhand.fairlib.tuning.study import (
     BY_VALUE,
+    PERFORMANCE,
     Aim,
     Limit,
     Trial,
@@ -110,6 +111,8 @@ COMPILED = {"budro": "transport"}
 COMPILING_S = 100.0
 # Their models are the first, as an answer is needed before the time is up.
 QUICK_METHODS = ("gbdt", "lightgbm", "reweigh", "logistic", "reweigh-logistic")
+# Their first models show whether limits on performance can be met.
+FIRST_METHODS = ("gbdt", "logistic")
 
 
 @dataclass(frozen=True)
@@ -125,6 +128,7 @@ class TunePlan:
     alternative: Alternative | None = None  # to which model an alternative is looked for
     # limits on proved certificates; those of the aim are on what is found
     proofs: Sequence[Limit] = ()
+    overwrites: bool = True  # whether the file of the tuned job may be there already
 
     @property
     def promised(self) -> list[Limit]:
@@ -237,7 +241,7 @@ def make_plan(
         raise InputError(
             f"job {job.name} learns a proxy, and tune searches classifiers: use `evenhand sweep`."
         )
-    if job.tuned is not None:
+    if job.tuned is not None and alternative is None:
         raise InputError(
             f"job {job.name} has been tuned already: tune the job that it was made from."
         )
@@ -251,7 +255,14 @@ def make_plan(
         rules = _rules(resolved, aim, proofs)
     if target.exists() and not force:
         raise InputError(f"{target} exists: give --force to overwrite it, or move it away.")
-    return TunePlan(resolved, aim, variants, methods, rules, target, alternative, proofs)
+    if not os.access(target.parent, os.W_OK):
+        raise InputError(
+            f"the folder {target.parent} cannot be written to, and the tuned job is written next "
+            "to the job: copy the job's file to another folder."
+        )
+    return TunePlan(
+        resolved, aim, variants, methods, rules, target, alternative, proofs, overwrites=force
+    )
 
 
 def _with_intersections(job: Job) -> Job:
@@ -364,6 +375,11 @@ def _check_alternative(
     """Check the metrics of a search for alternatives."""
     if len(objectives) > 1:
         raise InputError("a search for alternatives has one objective: give --minimize once.")
+    if "." not in objectives[0]:
+        raise InputError(
+            f"a search for alternatives makes a disparity smaller, and {objectives[0]} is none: "
+            "give a metric of groups or copies, and what must stay as good by --no-worse."
+        )
     if resolved.contract.label.classes:
         raise InputError("a search for alternatives is for labels of two values.")
     _check_metric(resolved, "minimize names", objectives[0])
@@ -925,8 +941,11 @@ def plan_of_rows(plan: TunePlan, rows: int) -> Plan:
         fixed = [*controls, *quick, *as_it_is, *slow]
     if math.isfinite(min(plan.seconds, plan.cpu_seconds)) and quick:
         # the first answer: it has all rules of decisions, and the controls only the job's
-        fixed.remove(quick[0])
-        fixed.insert(0, quick[0])
+        first = quick[:1]
+        if any(limit.metric in PERFORMANCE for limit in plan.aim.limits):
+            # by both it is soon known whether a limit on performance is out of reach
+            first = [item for item in quick if item.method in FIRST_METHODS][:2] or first
+        fixed = [*first, *(item for item in fixed if item not in first)]
     if is_champion:
         fixed.remove(as_it_is[0])
         fixed.insert(0, as_it_is[0])

@@ -35,7 +35,8 @@ MOST_PROVED = 12
 # for test rows.
 PROVED_PEOPLE = 200
 NO_TIME = "not proved: there was no time"
-INTERRUPTED = "not proved: the command was interrupted"
+NOT_PROVED = "not proved: the {}"
+INTERRUPTED = NOT_PROVED.format("command was interrupted")
 
 
 def is_certificate(metric: str) -> bool:

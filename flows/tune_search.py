@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from evenhand.fairlib.arrays import Bool
-from evenhand.fairlib.catalogue import TOKEN_METRICS
+from evenhand.fairlib.catalogue import TOKEN_METRICS, describe
 from evenhand.fairlib.execution import contention
 from evenhand.fairlib.methods.registry import METHODS
 from evenhand.fairlib.tuning.budget import Budget
@@ -30,6 +30,7 @@ from evenhand.fairlib.tuning.study import (
 from evenhand.flows import classifier_jobs as classifier
 from evenhand.flows.engine import Steps, duration_text
 from evenhand.flows.tune_plan import (
+    FIRST_METHODS,
     LEAVE_OUT,
     METRIC,
     TunePlan,
@@ -41,7 +42,7 @@ from evenhand.flows.tune_plan import (
 from evenhand.flows.workers import Pool, cores, make_pool
 from evenhand.tasks.errors import InputError, OutOfTime
 from evenhand.tasks.evaluating.control_names import CONTROLS, MAJORITY
-from evenhand.tasks.execution.dataset import read_dataset
+from evenhand.tasks.execution.dataset import Dataset, read_dataset
 from evenhand.tasks.execution.fingerprint import environment, now
 from evenhand.tasks.execution.step import Report, Step, listen, run_step, step_key
 from evenhand.tasks.execution.store import Artifact, Store
@@ -86,8 +87,6 @@ MOST_OF_THE_TIME = 0.5
 # times as long as the judgement that has this search.
 PROVING_OF_CHOSEN = 20.0
 STUDIES = "studies"
-# Methods whose first models show whether limits on performance can be met.
-FIRST_METHODS = ("gbdt", "logistic")
 
 
 def finishing_seconds(
@@ -155,6 +154,7 @@ class Rows:
         metrics = _learned_metrics(plan, steps, train)
         plan = _within_kinds(plan, metrics)
         data = read_dataset(steps.store.fetch(train))
+        check_evidence(plan, data)
         folds = plan.folds(len(data.y))
         check_folds(data, folds)
         searched = plan_of_rows(plan, len(data.y))
@@ -257,6 +257,46 @@ def _description(rule: Rule) -> dict[str, Any]:
 
 def _digest(content: Any) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def check_evidence(plan: TunePlan, data: Dataset) -> None:
+    """Refuse a search for a metric that no model can have a number for: too few people of a group
+    have a label. Raises `InputError`.
+
+    Which groups a metric counts follows from labels and groups alone, so any decisions show it.
+    """
+    # imported lazily: `--status` needs no numeric library
+    from evenhand.fairlib.evaluation.evaluate import evaluate
+    from evenhand.fairlib.evaluation.outcomes import Outcomes
+
+    label = plan.resolved.contract.label
+    settings = plan.resolved.job.evaluate
+    names = [name for name in plan.aim.metrics if describe(name)[0].of_groups]
+    if label.classes or not names:
+        return
+    outcomes = Outcomes(
+        data.y,
+        data.y,
+        data.y.astype(float),
+        {name: values.astype(str) for name, values in data.sensitive.items()},
+        people=data.people,
+        favourable=label.favourable_code,
+        counts_people=data.counts_people,
+    )
+    measured = evaluate(
+        outcomes,
+        draws=0,
+        min_cell=settings.min_cell,
+        intersections=settings.intersections,
+        score_intervals=False,
+    ).metrics
+    for name in names:
+        if name in measured and measured[name].value is None:
+            raise InputError(
+                f"no model can have a number for {name} on the training rows: "
+                f"{measured[name].reason.rstrip('.')}. More rows, a smaller evaluate.min_cell, or "
+                "a search without this metric would help."
+            )
 
 
 def open_study(study: Study, rows: Rows) -> None:
@@ -660,13 +700,18 @@ def judging(
 
 
 def _measuring(plan: TunePlan) -> dict[str, Any]:
-    """Return the settings of the measurement: only copies that objectives or limits are about."""
+    """Return the settings of the measurement: only copies that objectives or limits are about, or
+    the metric that the winner is chosen by.
+    """
     aim = plan.aim
+    asked = aim.metrics
+    if plan.tune.prefer is not None:
+        asked = [*asked, plan.tune.prefer]
     settings = plan.resolved.job.evaluate
     kinds = ("consistency", *TOKEN_METRICS)
     copy_names = set()
     has_score = False
-    for metric in aim.metrics:
+    for metric in asked:
         kind, _, subject = metric.partition(".")
         if kind in kinds:
             copy_names.add(subject)

@@ -416,7 +416,8 @@ def multiplicity(
     groups : dict
         Per attribute the group of each person, shape (n,).
     min_cell : int
-        Fewest people of a group whose shares are shown.
+        Fewest people of a group whose shares are shown. Where all smaller groups together have
+        fewer, the next one is not shown either: theirs would follow by subtraction.
     people : ndarray of int, shape (n,), or None, default None
         Person of each row where a person may have several. Shares, too, are then of people: about
         a person a model decides otherwise if it does so about at least one of the rows. In a group
@@ -450,6 +451,7 @@ def multiplicity(
     by_group: dict[str, dict[str, dict[str, float] | None]] = {}
     for attribute, values in groups.items():
         rows = by_group.setdefault(attribute, {})
+        people_hidden = 0
         for name in np.unique(values):
             members = values == name
             people_of_group = None if people is None else people[members]
@@ -463,6 +465,9 @@ def multiplicity(
                     "ambiguity": float((share_in_group > 0).mean()),
                     "mean": float(share_in_group.mean()),
                 }
+            else:
+                people_hidden += count
+        _hide_the_rest(rows, people_hidden, min_cell)
     return Multiplicity(
         models=len(decisions),
         ambiguity=float((share > 0).mean()),
@@ -470,6 +475,17 @@ def multiplicity(
         mean=float(share.mean()),
         by_group=by_group,
     )
+
+
+def _hide_the_rest(
+    rows: dict[str, dict[str, float] | None], people_hidden: int, min_cell: int
+) -> None:
+    """Hide the smallest shown group too where the hidden ones together have fewer than `min_cell`
+    people: what is said of everybody, less the shown groups, would be that of these few.
+    """
+    shown = {name: row["people"] for name, row in rows.items() if row is not None}
+    if shown and 0 < people_hidden < min_cell:
+        rows[min(shown, key=lambda name: shown[name])] = None
 
 
 def _by_person(differs: Bool, people: Int | None) -> Bool:

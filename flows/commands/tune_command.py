@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evenhand.flows.tune_deadline import Deadline, unplanned_answer
+from evenhand.flows.tune_deadline import INTERRUPTS, Deadline, unplanned_answer
 
 if TYPE_CHECKING:
     from evenhand.flows.engine import Verdict
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 LONGEST_START_S = 60.0
 # The job's key refuses less.
 SHORTEST_MINUTES = 0.5
-INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 INTERRUPTED = "interrupted: run the same command again, the finished trials are kept."
 
 

@@ -307,9 +307,10 @@ def _alternative_blocks(case: Case) -> Iterator[Block]:
     search = case.get("alternatives")
     if not search:
         return
+    models = search.get("judged_models", search["models"])
     yield (
         f"A search for alternatives to this version on {search['when'][:10]} judged "
-        f"{search['models']} models; the best has a {search['metric']} that is smaller by "
+        f"{models} models; the best has a {search['metric']} that is better by "
         f"{search['alternative_gap']:.3g}."
     )
     counts = search.get("multiplicity")

@@ -626,8 +626,8 @@ def current_policy(uri: str, name: str) -> dict[str, Any] | None:
 
 
 def search_for_alternatives(uri: str, name: str, version: str) -> dict[str, Any] | None:
-    """Content of the last record of a search for alternatives to a version, with its time; None
-    without one.
+    """Content of the record of a search for alternatives to a version, with its time; None without
+    one. Of several it is the one that found the most, the last of equals.
     """
 
     def look_up() -> dict[str, Any]:
@@ -635,7 +635,8 @@ def search_for_alternatives(uri: str, name: str, version: str) -> dict[str, Any]
         records = chain.of("alternative", version)
         if not records:
             return {}
-        return {**records[-1].content, "when": records[-1].when}
+        most = max(reversed(records), key=lambda record: float(record.content["alternative_gap"]))
+        return {**most.content, "when": most.when}
 
     return ask_once(uri, f"alternatives to {name}/{version}", look_up) or None
 

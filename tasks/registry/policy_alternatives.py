@@ -4,6 +4,7 @@ must not have found one that is too much better.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from evenhand.fairlib.catalogue import better
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.registry.ledger import Chain, Record
 from evenhand.tasks.registry.policy_people import keys_of
+from evenhand.tasks.registry.policy_terms import terms_of
 from evenhand.tasks.registry.signed_records import signer
 from evenhand.tasks.tuning.no_worse import NO_WORSE, read_no_worse
 
@@ -67,21 +69,24 @@ def unmet_alternative(policy: Record, chain: Chain, version: str) -> str | None:
     """Say why the recorded searches for alternatives to a version do not allow its promotion; None
     if they do, or the policy asks for none.
 
-    An alternative that any search has found counts. That there is none counts only by a search of
-    the size that the policy asks for, whose alternatives had to keep no more than the policy says.
+    An alternative that any search has found counts, if it had to keep as much as the policy says or
+    more. That there is none counts only by a search of the size that the policy asks for, whose
+    alternatives had to keep no more than that.
     """
     rules = policy.content.get("alternative")
     if not rules:
         return None
     records = _counted(policy, chain, version, rules["metric"])
-    worst = max(records, key=lambda item: float(item.content["alternative_gap"]), default=None)
-    if worst is not None and worst.content["alternative_gap"] > rules["gap"]:
+    found = [record for record in records if _keeps_as_much(rules, record)]
+    worst = max(found, key=_gap_of, default=None)
+    if worst is not None and _gap_of(worst) > rules["gap"]:
         return (
             f"a search found a less discriminatory alternative (record {worst.number}): "
-            f"{worst.content['metric']} smaller by {worst.content['alternative_gap']:.3g}, and the "
+            f"{worst.content['metric']} {_comparative(worst)} by {_gap_of(worst):.3g}, and the "
             f"policy allows {rules['gap']:g}"
         )
-    shortfalls = [_shortfall(rules, record) for record in records]
+    pinned_cell = terms_of(policy.content).settings["min_cell"]
+    shortfalls = [_shortfall(rules, record, pinned_cell) for record in records]
     if any(shortfall is None for shortfall in shortfalls):
         return None
     cure = f"`evenhand tune JOB --alternative-to models:/{chain.name}/{version}` searches them"
@@ -101,23 +106,52 @@ def _counted(policy: Record, chain: Chain, version: str, metric: str | None) -> 
     records = []
     for record in chain.of("alternative", version):
         is_measurer = not keys or signer(chain.name, record) in keys
-        if is_measurer and metric in (None, record.content["metric"]):
+        # older versions let a search for a better performance pass for one
+        is_of_disparity = "." in record.content["metric"]
+        if is_measurer and is_of_disparity and metric in (None, record.content["metric"]):
             records.append(record)
     return records
 
 
-def _shortfall(rules: Mapping[str, Any], record: Record) -> str | None:
+def _gap_of(record: Record) -> float:
+    """The difference that a search found; infinite where it is no number."""
+    gap = float(record.content["alternative_gap"])
+    return gap if math.isfinite(gap) and gap >= 0 else math.inf
+
+
+def _comparative(record: Record) -> str:
+    """How the alternative's metric differs from the model's."""
+    return {"lower": "smaller", "higher": "larger"}[better(record.content["metric"])]
+
+
+def _tolerances(texts: Sequence[str]) -> dict[str, float]:
+    """By metric how much of it an alternative may lose."""
+    return dict(read_no_worse(text) for text in texts)
+
+
+def _keeps_as_much(rules: Mapping[str, Any], record: Record) -> bool:
+    """Whether what a search found had to keep all that a policy asks for."""
+    kept = _tolerances(record.content.get("no_worse") or ())
+    asked = _tolerances(rules["no_worse"])
+    return all(name in kept and kept[name] <= by for name, by in asked.items())
+
+
+def _shortfall(rules: Mapping[str, Any], record: Record, pinned_cell: int) -> str | None:
     """Say in what a search falls short of what a policy asks for; None if in nothing."""
     content = record.content
     models = content.get("judged_models", content["models"])
+    # copies of a model are no further models
+    models = min(models, content.get("distinct", models))
     if models < rules["models"]:
         return f"it judged {models} models, and the policy asks for {rules['models']}"
+    min_cell = content.get("min_cell", pinned_cell)
+    if min_cell > pinned_cell:
+        return f"it left out groups by min_cell {min_cell}, and the policy pins {pinned_cell}"
     further_limits = content.get("where") or []
     if further_limits:
         return f"its alternatives had to keep {further_limits[0]} as well"
-    allowed = dict(read_no_worse(text) for text in rules["no_worse"])
-    for text in content.get("no_worse") or ():
-        name, by = read_no_worse(text)
+    allowed = _tolerances(rules["no_worse"])
+    for name, by in _tolerances(content.get("no_worse") or ()).items():
         if name not in allowed:
             return f"its alternatives had to keep {name}, which the policy does not ask for"
         if by < allowed[name]:

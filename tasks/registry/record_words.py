@@ -50,9 +50,10 @@ def _describe_signature(record: Record) -> str:
 
 def _describe_alternative(record: Record) -> str:
     content = record.content
+    models = content.get("judged_models", content["models"])
     return (
-        f"search for alternatives: {content['metric']} smaller by {content['alternative_gap']:.3g} "
-        f"found in {content['models']} models"
+        f"search for alternatives: {content['metric']} better by {content['alternative_gap']:.3g} "
+        f"found in {models} models"
     )
 
 

@@ -97,7 +97,11 @@ def _is_sought(content: Mapping[str, Any]) -> bool:
 
 
 def _share_sentence(content: Mapping[str, Any]) -> str:
-    """Bound the share of better settings, where there are random ones to bound it by."""
+    """Bound the share of better settings, where there are random ones to bound it by.
+
+    A random setting has each method with the same chance, and a uniform value of each parameter on
+    its scale.
+    """
     if content["random"] == 0:
         return (
             "how many settings of this space are better is not known: there was no time for an "
@@ -109,9 +113,9 @@ def _share_sentence(content: Mapping[str, Any]) -> str:
             "settings of this space are better"
         )
     return (
-        f"at most {percent(content['share_bound'])} of all settings of this space are better "
-        f"({percent(content['share_level'])} confidence, by {content['random']} independent random "
-        "settings)"
+        f"at most {percent(content['share_bound'])} of random settings of this space are better on "
+        f"these rows than the best found ({percent(content['share_level'])} confidence, by "
+        f"{content['random']} of them)"
     )
 
 

@@ -190,10 +190,32 @@ def interrupted_answer(target: Path) -> str:
     )
 
 
-def nothing_judged(trials: Sequence[Trial]) -> str:
-    """Say in one line why no model could be judged."""
+def failed_answer(reason: str, target: Path) -> str:
+    """Say in one line why the command could not go on, where its answer is, and how to go on."""
+    return (
+        f"{reason.rstrip('.')}: the best so far is in {target}; the same command with --force goes "
+        "on, the finished trials are kept."
+    )
+
+
+def nothing_judged(trials: Sequence[Trial], target: Path | None = None) -> str:
+    """Say in one line why no model could be judged, and which job is left in the `target`."""
     errors = [trial.error for trial in trials if trial.error]
-    return f"no trial could be judged: {errors[0]}"
+    text = f"no trial could be judged: {errors[0]}"
+    if target is None:
+        return text
+    return (
+        f"{text.rstrip('.')}; {target} has default settings that were not judged, with the limits "
+        "as gates"
+    )
+
+
+def written_meanwhile(target: Path) -> str:
+    """Say in one line that another command has written the job's file during the search."""
+    return (
+        f"{target} was written by another command during the search, and was not overwritten: the "
+        "same command with --force overwrites it, the finished trials are kept."
+    )
 
 
 ONE_MODEL = "one model was judged"

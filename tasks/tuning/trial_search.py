@@ -21,7 +21,7 @@ from evenhand.fairlib.execution import derive_seed, generator
 from evenhand.fairlib.tuning.budget import Budget, Work
 from evenhand.fairlib.tuning.space import Choice, Dimension, Space, Whole
 from evenhand.fairlib.tuning.study import Aim, Estimates, Trial, beats, is_kept, leading, within
-from evenhand.tasks.errors import EvenhandError, OutOfTime, internal_fault
+from evenhand.tasks.errors import EvenhandError, NotCarriedOut, OutOfTime, internal_fault
 from evenhand.tasks.evaluating.control_names import CONTROLS, MAJORITY
 from evenhand.tasks.execution.store import acquired
 
@@ -31,6 +31,8 @@ DEFAULT = "default"
 # One of a stream of independent random settings, which the guided search does not choose.
 RANDOM = "random"
 METHOD = "method"
+# After so many models in a row whose process was lost, the search ends: the machine is at fault.
+MOST_LOST = 5
 # Kinds of metrics that depend on the probabilities alone: they are the same under every rule.
 SCORES = ("auc", "log_loss", "log_loss_gain", "brier", "ece", "calibration_gap")
 
@@ -398,7 +400,8 @@ class Study:
         """Return the numbers of the finished models of the stream of random settings, in its order,
         up to the first one that is not finished.
 
-        Those after it do not count: which of them ended in time depends on how long they took.
+        Those after it do not count: which of them ended in time depends on how long they took. A
+        setting that cannot be trained is finished; one whose process was killed is not.
         """
         self.open()
         numbers = []
@@ -529,6 +532,9 @@ class _Search:
     # takes a second of CPU time from it
     has_result: threading.Event = field(default_factory=threading.Event)
     has_begun: bool = False
+    # numbers of models whose process was lost once, and how many were lost one after another
+    lost: set[int] = field(default_factory=set)
+    lost_in_a_row: int = 0
 
     def work(self) -> None:
         """Judge one model after another until no further one starts."""
@@ -593,10 +599,11 @@ class _Search:
         started = time.perf_counter()
         try:
             judgement, goes_on = self._judgement(trial, candidate)
+            self.lost_in_a_row = 0
         except OutOfTime:
             return False
         except Exception as caught:  # noqa: BLE001 - the other models go on
-            if self.stopped.is_set():
+            if self.stopped.is_set() or self._stays_open(trial, candidate, caught):
                 return False
             judgement = Judgement([{"error": _reason(caught)}], time.perf_counter() - started)
             goes_on = True
@@ -606,6 +613,26 @@ class _Search:
             seconds = judgement.seconds or 0.0
             self.study._tell(trial, candidate, checked, self.plan, seconds, kept=goes_on)
         return True
+
+    def _stays_open(self, trial: Any, candidate: Candidate, caught: Exception) -> bool:
+        """Whether a model that could not be judged stays open, as the machine failed and not the
+        model: its process was killed, or disk or memory were full.
+
+        It is run again once. After a second time it is a failure, unless it has results of a part
+        of the rows, which are kept, or is of the stream of random settings, where a failure counts
+        as a setting that is no better. Raises `caught` after so many such models in a row.
+        """
+        if not isinstance(caught, NotCarriedOut | OSError | MemoryError):
+            return False
+        with self.guard:
+            self.lost_in_a_row += 1
+            if self.lost_in_a_row >= MOST_LOST:
+                raise caught
+            is_first_time = trial.number not in self.lost
+            if is_first_time:
+                self.lost.add(trial.number)
+                self.interrupted.append(trial)
+        return is_first_time or candidate.kind == RANDOM or "results" in trial.user_attrs
 
     def _judgement(self, trial: Any, candidate: Candidate) -> tuple[Judgement, bool]:
         """Judge a model on all folds, where its first rung is good enough; return the judgement,

@@ -19,7 +19,7 @@ import evenhand.flows.tune as tuning
 from evenhand.fairlib.tuning.quantiles import chance_below
 from evenhand.flows.cli import app
 from evenhand.flows.tune_plan import UNJUDGED, make_plan, plan_of_rows
-from evenhand.tasks.errors import OutOfTime
+from evenhand.tasks.errors import NotCarriedOut, OutOfTime
 from evenhand.tasks.execution.dataset import read_dataset
 from evenhand.tasks.tuning.judge import cells_of
 from evenhand.tasks.tuning.trial_search import Rule
@@ -320,6 +320,7 @@ def test_thresholds_by_group_compete_under_limits_of_groups(searching: Bench) ->
         "criterion": "demographic_parity",
         "tolerance": 0.02,
         "attribute": "sex",
+        "smoothing": "auto",
     }
     assert 0.1 <= written["method"]["eta"] <= 0.2
     assert written["method"]["n_steps"] == 4  # the job's, which the space does not have
@@ -500,6 +501,89 @@ def test_an_interrupted_search_writes_the_best_so_far(
     whole = study_of(searching, "--trials", "4", "--force")
     assert whole["tuning"]["test"] is not None
     assert not whole["tuning"]["interrupted"]
+
+
+def test_a_failure_after_the_search_leaves_the_best_so_far(
+    searching: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if the process that trains on all rows was killed."""
+
+    def killed(*_: Any) -> Any:
+        raise NotCarriedOut("the worker process died.")
+
+    monkeypatch.setattr(tuning, "run_to_gate", killed)
+    content = study_of(searching, "--trials", "4", code=4)
+    target = searching.folder / "job.tuned.yaml"
+    assert content["error"].startswith(f"the worker process died: the best so far is in {target}; ")
+    assert "the command failed before the model was trained" in content["notes"][0]
+    assert "Not measured on test rows yet." in yaml.safe_load(target.read_text())["description"]
+
+
+def test_an_interrupt_in_a_repeat_keeps_what_was_measured(
+    searching: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tuning, "_repeat", interrupt)
+    content = study_of(searching, "--trials", "4", "--repeats", "2", code=4)
+    assert content["error"].startswith("interrupted: the best so far is in ")
+    assert content["tuning"]["test"] is not None
+    assert content["tuning"]["unmeasured"] is None
+    assert "2 of 2 repeats with other seeds were not run" in " ".join(content["notes"])
+
+
+def test_an_interrupt_of_the_page_says_where_the_job_is(
+    searching: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tuning, "_write_study", interrupt)
+    done = tune(searching, "--trials", "4", code=4)
+    assert "interrupted: the best so far is in " in done.stderr
+    assert (searching.folder / "job.tuned.yaml").exists()
+
+
+def test_a_file_of_another_command_is_not_overwritten(
+    searching: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two searches of a job began at the same time, and the other one ended first."""
+    target = searching.folder / "job.tuned.yaml"
+    search = tuning.search
+
+    def with_another(*arguments: Any, **more: Any) -> None:
+        search(*arguments, **more)
+        target.write_text("another answer")
+
+    monkeypatch.setattr(tuning, "search", with_another)
+    done = tune(searching, "--trials", "4", code=4)
+    assert "was written by another command during the search" in done.stderr
+    assert target.read_text() == "another answer"
+    tune(searching, "--trials", "4", "--force")
+    assert "another answer" not in target.read_text()
+
+
+def test_a_preferred_metric_is_measured_though_nothing_limits_it(searching: Bench) -> None:
+    asked = ("--where", "accuracy >= 0", "--trials", "4", "--prefer", "consistency.work")
+    study = study_of(searching, *asked)["tuning"]
+    assert winner_of(study)["metrics"]["consistency.work"]["value"] is not None
+    # the trials of a study that did not measure it are no evidence
+    study_of(searching, "--trials", "4", "--force", "--study", "mine")
+    named = ("--trials", "4", "--force", "--study", "mine", "--prefer", "consistency.work")
+    done = tune(searching, *named, code=2)
+    assert "prefer consistency.work: no trial of this study has a number for it" in done.stderr
+
+
+def test_a_metric_that_no_model_can_have_is_said_at_once(searching: Bench) -> None:
+    """Too few people of a group have a label, whatever a model decides."""
+    table = searching.table.to_pandas()
+    is_kept = (table["sex"] == "M") | (table["paid"] == "no")
+    searching.table = pa.Table.from_pandas(table[is_kept], preserve_index=False)
+    done = tune(searching, "--trials", "4", code=2)
+    assert "no model can have a number for gap_max.sex on the training rows: " in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not (searching.folder / "job.tuned.yaml").exists()
 
 
 def test_an_interruption_before_any_model_writes_nothing(

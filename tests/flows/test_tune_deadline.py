@@ -150,6 +150,51 @@ def test_before_the_job_is_checked_it_is_the_job_with_gates(tmp_path: Path) -> N
     assert unplanned_answer("no-such-job", [], force=False) is None
 
 
+def test_an_unchecked_job_keeps_its_stricter_gates_and_limits(tmp_path: Path) -> None:
+    """Its limits may be its own, or those of its base."""
+    base = tmp_path / "base.yaml"
+    base.write_text("name: base\nbase: hiring-gbdt\ngates: {auc: {min: 0.9}}\n")
+    job = tmp_path / "people.yaml"
+    job.write_text(
+        "name: people\nbase: base.yaml\ngates: {gap_max.gender: {max: 0.05}}\n"
+        'tune: {where: ["gap_max.gender <= 0.1", "auc >= 0.7"]}\n'
+    )
+    answer = unplanned_answer(str(job), [], force=False)
+    assert answer is not None
+    write_whole(answer)
+    loaded, _ = load_job(str(answer.target))
+    assert loaded.gates["gap_max.gender"]["max"] == 0.05
+    assert loaded.gates["auc"]["min"] == 0.9
+    # those of the command replace the job's own
+    answer = unplanned_answer(str(job), ["gap_max.gender <= 0.02"], force=True)
+    assert answer is not None
+    write_whole(answer)
+    assert load_job(str(answer.target))[0].gates["gap_max.gender"]["max"] == 0.02
+
+
+@pytest.mark.parametrize(
+    "text", ["name: [", "- people", "name: p\nbase: p.yaml", "base: hiring-gbdt"]
+)
+def test_of_a_job_that_cannot_be_read_nothing_is_left(tmp_path: Path, text: str) -> None:
+    job = tmp_path / "p.yaml"
+    job.write_text(text)
+    assert unplanned_answer(str(job), ["auc >= .7"], force=False) is None
+
+
+def test_an_answer_that_cannot_be_written_is_no_success(tmp_path: Path) -> None:
+    target = tmp_path / "gone" / "job.tuned.yaml"
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(target)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 4
+    assert f"the time ended, and {target} cannot be written" in done.stderr
+    there = tmp_path / "job.tuned.yaml"
+    there.write_text("before")
+    with pytest.raises(FileExistsError):
+        write_whole(PreparedAnswer(there, "after", 0, "", overwrites=False))
+    assert there.read_text() == "before"
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [

@@ -17,8 +17,11 @@ FIRST = ("tune",)
 ASSUMPTIONS = (
     "The bound on the **share** assumes nothing about the metric. The random settings are drawn "
     "independently of each other and of all results, and it holds at whatever moment the search "
-    "stops. It is about settings like these: a model with these methods and ranges of parameters, "
-    "under its best rule of decisions, on these rows. The bound on the **gain** takes the largest "
+    "stops. It is about settings drawn like these: each method with the same chance, a uniform "
+    "value of each parameter of it (of its logarithm where the table says so), under the best rule "
+    "of decisions. Better means a better value on these rows than that of the best found, which as "
+    "the best of many is itself too good. A setting that cannot be trained counts as no better. "
+    "The bound on the **gain** takes the largest "
     "values of the random settings as a sample of a generalised Pareto distribution that is no "
     "heavier than an exponential one. Where the values contradict that, no bound is given. It is "
     "about further random settings: a guided search that went on could gain more."
@@ -61,6 +64,8 @@ def _summary(content: Json) -> Table:
         rows.append([f"{item['metric']} of the model", f"{item['value']:.4f}"])
         rows.append(["An alternative keeps", item["limit"]])
     rows.append(["Models that were judged on all folds", str(content["judged_models"])])
+    if "distinct" in content:
+        rows.append(["Of these different ones", str(content["distinct"])])
     rows.append(["Settings: models under a rule of decisions", f"{content['settings']:,}"])
     rows.append(["Independent random models", str(content["random"])])
     rows.append(["Of these no worse than the model", str(content["random_as_good"])])
@@ -83,7 +88,7 @@ def _people(counts: Json) -> list[Block]:
         f"are no worse than the model; the decisions of {counts['models']:,} were compared with "
         "its own. Per person, on average "
         f"{percent(counts['mean'])} of them decide otherwise than the model. Groups of fewer than "
-        f"{counts['min_cell']} people are not shown."
+        f"{counts['min_cell']} people are not shown, nor is one from which theirs would follow."
     )
     rows: list[list[Value]] = []
     for attribute, groups in counts["by_group"].items():

@@ -117,20 +117,33 @@ def test_a_better_answer_of_the_search_leaves_less_to_gain() -> None:
 
 
 def test_decisions_that_depend_on_the_model_by_hand() -> None:
-    reference = np.array([True, True, False, False])
-    others = np.array(
-        [[True, False, False, False], [True, False, False, True], [True, True, False, False]]
-    )
-    groups = {"sex": np.array(["f", "f", "f", "m"])}
-    result = multiplicity(reference, others, groups, min_cell=2)
-    assert (result.models, result.ambiguity, result.discrepancy) == (3, 0.5, 0.5)
-    assert result.mean == pytest.approx((2 + 1) / 12)
+    reference = np.array([True, True, False, False, False])
+    first = [True, False, False, False, False]
+    second = [True, False, False, True, False]
+    third = [True, True, False, False, False]
+    groups = {"sex": np.array(["f", "f", "f", "m", "x"])}
+    result = multiplicity(reference, np.array([first, second, third]), groups, min_cell=2)
+    assert (result.models, result.ambiguity, result.discrepancy) == (3, 0.4, 0.4)
+    assert result.mean == pytest.approx((2 + 1) / 15)
     assert result.by_group["sex"]["m"] is None
+    assert result.by_group["sex"]["x"] is None
     women = result.by_group["sex"]["f"]
     assert women is not None
     assert women["people"] == 3
     assert women["ambiguity"] == pytest.approx(1 / 3)
     assert women["mean"] == pytest.approx(2 / 9)
+
+
+def test_the_share_of_a_small_group_does_not_follow_from_the_others() -> None:
+    """Two groups of one person each are hidden: what is left of all would be of these two."""
+    reference = np.zeros(11, dtype=bool)
+    others = np.ones((1, 11), dtype=bool)
+    names = np.array(list("aaaaaa" + "bbb" + "cd"))
+    few = multiplicity(reference, others, {"team": names}, min_cell=3)
+    assert few.by_group["team"]["b"] is None
+    assert few.by_group["team"]["a"] is not None
+    enough = multiplicity(reference, others, {"team": names}, min_cell=2)
+    assert enough.by_group["team"]["b"] is not None
 
 
 def test_shares_are_of_people_where_a_person_has_several_rows() -> None:

@@ -33,7 +33,7 @@ def test_a_recorded_search_for_alternatives_is_shown() -> None:
     assert list(_alternative_blocks({})) == list(_alternative_blocks({"alternatives": None})) == []
     text = " ".join(map(str, _alternative_blocks({"alternatives": SEARCH})))
     assert "on 2026-11-20 judged 120 models" in text
-    assert "gap_max.sex that is smaller by 0.0123" in text
+    assert "gap_max.sex that is better by 0.0123" in text
     assert "14 settings are as good. At least one of them decides otherwise about" in text
     assert "8.1% of 4,000 people" in text
     earlier = {**SEARCH, "multiplicity": None}

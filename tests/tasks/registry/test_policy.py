@@ -261,7 +261,7 @@ def test_a_damaged_version_cannot_be_signed(champion: Any) -> None:
 def test_age_metrics_and_names_are_asked_for(desk: Any) -> None:
     for option, value, words in (
         ("--min-age", "24", "and the policy asks for 24"),
-        ("--require", "gap_max.nobody", "requires the metric gap_max.nobody"),
+        ("--require", "consistency.nobody", "requires the metric consistency.nobody"),
         ("--promoter", "nobody", "may not promote it: the policy names nobody"),
     ):
         assert set_policy(desk.folder, desk.store, option, value).exit_code == 0

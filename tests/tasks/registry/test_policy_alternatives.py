@@ -62,7 +62,28 @@ def test_an_alternative_counts_whichever_search_found_it() -> None:
     assert "record 3" in str(reason(small, SEARCH))
 
 
+def test_what_was_found_counts_if_it_kept_as_much_as_asked() -> None:
+    """A search that allows a worse model says nothing about one that is as good."""
+    loose = SEARCH | {"alternative_gap": 0.3, "no_worse": ["balanced_accuracy by 0.3"]}
+    assert reason(loose, SEARCH) is None
+    strict = loose | {"no_worse": ["balanced_accuracy by 0.001", "auc by 0.1"]}
+    assert "smaller by 0.3" in str(reason(strict, SEARCH))
+    # a gap that is no number refuses
+    assert "policy allows 0.02" in str(reason(SEARCH | {"alternative_gap": float("nan")}))
+
+
+def test_a_search_for_better_performance_is_none_for_alternatives() -> None:
+    rules = alternative_rules(0.02, None, 30, ())
+    words = str(reason(SEARCH | {"metric": "log_loss"}, alternative=rules))
+    assert "no search for less discriminatory alternatives to it" in words
+    assert reason(SEARCH, alternative=rules) is None
+    higher = SEARCH | {"metric": "impact_ratio.sex", "alternative_gap": 0.3}
+    assert "impact_ratio.sex larger by 0.3" in str(reason(higher, alternative=rules))
+
+
 SHORT = {
+    "copies of a model": ({"distinct": 3}, "it judged 3 models, and the policy asks for 30"),
+    "groups left out": ({"min_cell": 500}, "it left out groups by min_cell 500"),
     "few models": ({"judged_models": 29}, "it judged 29 models, and the policy asks for 30"),
     "a further limit": ({"where": ["auc >= 0.9"]}, "had to keep auc >= 0.9 as well"),
     "a smaller tolerance": (

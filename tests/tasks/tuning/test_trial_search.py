@@ -807,6 +807,62 @@ def test_the_stream_ends_at_its_first_unfinished_model(tmp_path: Path) -> None:
     assert len(Study(tmp_path).stream()) == 10
 
 
+def killed_at(model: int, times: int) -> Any:
+    """A judge whose process is killed so many times at the model that begins as this one."""
+    begun: list[Candidate] = []
+    kills: list[int] = []
+
+    def killed(candidate: Candidate, rules: Sequence[Rule], part: int) -> Judgement:
+        if candidate not in begun:
+            begun.append(candidate)
+        if candidate == begun[min(model, len(begun) - 1)] and len(begun) > model:
+            kills.append(1)
+            if len(kills) <= times:
+                raise NotCarriedOut("the worker process died.")
+        return judge(candidate, rules, part)
+
+    return killed
+
+
+@pytest.mark.parametrize(("times", "state"), [(1, "judged"), (2, "failed")])
+def test_a_model_whose_process_was_killed_runs_again_once(
+    tmp_path: Path, times: int, state: str
+) -> None:
+    trials = searched(tmp_path, 6, judge=killed_at(3, times))
+    (default,) = [trial for trial in trials if trial.kind == "default"]
+    assert default.state == state
+
+
+def test_a_random_setting_whose_process_was_killed_ends_the_stream(tmp_path: Path) -> None:
+    """It is not known to be no better, unlike one that cannot be trained."""
+    plan = with_stream()
+    first = len(plan.fixed)
+    trials = searched(tmp_path, first + 10, plan, judge=killed_at(first, 2))
+    assert Study(tmp_path).stream() == []
+    assert sum(trial.kind == "random" for trial in trials) == 4
+
+    def untrainable(candidate: Candidate, rules: Sequence[Rule], part: int) -> Judgement:
+        if candidate.kind == "random":
+            raise InputError("too few rows")
+        return judge(candidate, rules, part)
+
+    searched(tmp_path / "other", first + 10, plan, judge=untrainable)
+    assert len(Study(tmp_path / "other").stream()) == 5
+
+
+def test_a_machine_that_kills_every_process_ends_the_search(tmp_path: Path) -> None:
+    def killed(candidate: Candidate, rules: Sequence[Rule], part: int) -> Judgement:
+        if candidate.kind == "search":
+            raise NotCarriedOut("the worker process died.")
+        return judge(candidate, rules, part)
+
+    with pytest.raises(NotCarriedOut, match="died"):
+        searched(tmp_path, 1000, judge=killed)
+    # what was judged before stays
+    states = [trial.state for trial in Study(tmp_path).trials()]
+    assert states.count("judged") == len(FIXED)
+
+
 def test_random_values_cover_their_ranges() -> None:
     space = {
         "share": Real(0.0, 1.0),

@@ -63,7 +63,10 @@ def test_what_was_found_and_both_bounds_are_said() -> None:
     assert bound_sentences(CONTENT | {"held": shown})[0] == (
         "number 7, with gap_max.sex 0.1, is no worse on unseen rows with a chance of .93"
     )
-    assert share.startswith("at most 31% of all settings of this space are better (95% confidence")
+    assert share == (
+        "at most 31% of random settings of this space are better on these rows than the best found "
+        "(95% confidence, by 16 of them)"
+    )
     none = bound_sentences(CONTENT | {"random": 0, "share_bound": 1.0})[1]
     assert none.startswith("how many settings of this space are better is not known: ")
     few = bound_sentences(CONTENT | {"random": 2, "share_bound": 0.996})[1]
@@ -80,7 +83,7 @@ def test_what_was_found_and_both_bounds_are_said() -> None:
 def test_what_was_not_sought_is_not_said_to_be_missing() -> None:
     """Values decided, or no metric that is kept follows from decisions."""
     sentences = bound_sentences(CONTENT | {"held_sought": False})
-    assert sentences[0].startswith("at most 31% of all settings")
+    assert sentences[0].startswith("at most 31% of random settings")
 
 
 def test_of_more_models_than_are_compared_both_numbers_are_said() -> None:

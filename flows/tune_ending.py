@@ -1,0 +1,92 @@
+"""What ends `tune` before all of its work is done: Ctrl-C, SIGTERM, or a failure of the machine.
+
+The answer so far is written then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from evenhand.flows.engine import describe_fault, is_interrupt
+from evenhand.flows.tune_deadline import INTERRUPTS
+from evenhand.tasks.errors import EvenhandError
+from evenhand.tasks.tuning.study_document import failed_answer, interrupted_answer
+
+T = TypeVar("T")
+
+
+class Ending:
+    """What ended the work of a command first, if anything did.
+
+    After that further interrupts are ignored until :meth:`heed_interrupts`: people press Ctrl-C
+    twice, and the answer so far must still be written.
+
+    Attributes
+    ----------
+    error : BaseException or None
+        The interrupt, or the failure.
+    """
+
+    def __init__(self) -> None:
+        self.error: BaseException | None = None
+        self._handlers: dict[signal.Signals, Any] = {}
+
+    @contextlib.contextmanager
+    def kept(self, *raised: type[BaseException]) -> Iterator[None]:
+        """Keep what ends the work inside, and go on after it; errors of the classes `raised` are
+        raised.
+        """
+        try:
+            yield
+        except raised:
+            raise
+        except BaseException as error:  # noqa: BLE001 - it is raised, or told, after the answer
+            self.error = self.error or error
+            self._ignore_interrupts()
+
+    def finished(self, work: Callable[[], T]) -> T:
+        """Do short work, and begin it anew if something ends it: it must not be lost."""
+        with self.kept():
+            return work()
+        return work()
+
+    @property
+    def is_interrupt(self) -> bool:
+        """Whether somebody ended the work, and nothing failed."""
+        return self.error is not None and is_interrupt(self.error)
+
+    def event(self) -> str:
+        """Say what happened, as the subject and the verb of a sentence."""
+        if self.is_interrupt:
+            return "command was interrupted"
+        return "command failed"
+
+    def message(self, target: Path) -> str:
+        """Say in one line what ended the command, where its answer is, and how to go on."""
+        error = self.error
+        if self.is_interrupt or not isinstance(error, Exception):
+            return interrupted_answer(target)
+        if not isinstance(error, EvenhandError):
+            error = describe_fault(error)
+        return failed_answer(str(error), target)
+
+    def heed_interrupts(self) -> None:
+        """Let interrupts end the work again: the answer has been written."""
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        self._handlers = {}
+
+    def _ignore_interrupts(self) -> None:
+        """Ignore both signals; only the main thread can."""
+        if self._handlers or threading.current_thread() is not threading.main_thread():
+            return
+        for number in INTERRUPTS:
+            handler = signal.getsignal(number)
+            # one that was not set from Python cannot be set again
+            if handler is not None:
+                self._handlers[number] = signal.signal(number, signal.SIG_IGN)

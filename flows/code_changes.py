@@ -15,7 +15,13 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from evenhand.flows.engine import Engine, read_verdict
-from evenhand.flows.resolved_job import ResolvedJob, code_of, inputs_digest, provenance
+from evenhand.flows.resolved_job import (
+    ResolvedJob,
+    code_of,
+    content_of_proxy,
+    inputs_digest,
+    provenance,
+)
 from evenhand.tasks.errors import InputError, waits_for_service
 from evenhand.tasks.execution.fingerprint import library_versions
 from evenhand.tasks.execution.step import step_codes
@@ -155,11 +161,7 @@ def compare(resolved: ResolvedJob, store: Store, engine: Engine) -> CodeChange:
         return change
     change.version = version
     sources = {label: item.sha256 for label, item in engine.fetch(resolved.source()).items()}
-    proxy = None
-    if resolved.job.balance is not None:
-        balance = resolved.job.balance
-        published = registry.published(uri, balance.proxy, balance.alias)
-        proxy = published and published.content
+    proxy = content_of_proxy(resolved, store)
     if tags.get(registry.PROVENANCE_TAG) == provenance(resolved, sources, proxy):
         change.change = SAME
         return change

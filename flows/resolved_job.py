@@ -41,6 +41,7 @@ from evenhand.tasks.evaluating.control_names import SIMPLE_MITIGATIONS
 from evenhand.tasks.evaluating.limits import check_groups
 from evenhand.tasks.execution.fingerprint import code_digest, library_versions
 from evenhand.tasks.execution.step import STEPS
+from evenhand.tasks.execution.store import Store
 from evenhand.tasks.registry.ledger import CHAIN
 from evenhand.tasks.written_input import (
     as_number,
@@ -74,7 +75,9 @@ IRRELEVANT_KEYS = (
     "retrain",
 )
 # Keys that change what is measured, shown or published of a model, and not the model.
-JUDGING_KEYS = ("name", "tuned", "gates", "publish", "evaluate")
+JUDGING_KEYS = ("name", "tuned", "gates", "publish")
+# Keys of `evaluate` that a training, a fair metric or thresholds by group read, too.
+READ_BY_MODEL = ("counterfactuals", "terms", "adapted", "min_cell")
 # Keys of the table that do not change the model either: the digests of its bytes count.
 LOCATION_KEYS = ("path", "connection")
 
@@ -462,16 +465,33 @@ def inputs_digest(resolved: ResolvedJob, sources: Mapping[str, str], proxy: str 
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def model_digest(resolved: ResolvedJob) -> str:
-    """Return the digest of what in a job determines its model and its decisions, with its contract.
+def model_digest(resolved: ResolvedJob, proxy: str | None) -> str:
+    """Return the digest of what in a job determines its model and its decisions, with its contract;
+    `proxy` as of :func:`provenance`.
 
-    Gates, publication and measurement do not count, nor does who chose the settings.
+    Gates, publication and what only measures do not count, nor does who chose the settings.
     """
     excluded = {*IRRELEVANT_KEYS, *JUDGING_KEYS}
     job = resolved.job.model_dump(mode="json", exclude=excluded, exclude_defaults=True)
+    evaluate = job.pop("evaluate", {})
+    job["evaluate"] = {key: evaluate[key] for key in READ_BY_MODEL if key in evaluate}
     # the files have a digest of their own
-    content = _inputs(resolved, {}, None, job)
+    content = _inputs(resolved, {}, proxy, job)
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def content_of_proxy(resolved: ResolvedJob, store: Store) -> str | None:
+    """Return the content digest of the proxy that a job's rows would be filtered by now; None
+    without one.
+    """
+    balance = resolved.job.balance
+    if balance is None:
+        return None
+    # imported lazily: most jobs have none
+    from evenhand.tasks.registry import client as registry
+
+    proxy = registry.published(registry.tracking_uri(store), balance.proxy, balance.alias)
+    return None if proxy is None else proxy.content
 
 
 def code_of(resolved: ResolvedJob) -> dict[str, Any]:

@@ -368,7 +368,7 @@ def _publish(resolved: ResolvedJob, judged: GatedRun, steps: Steps) -> None:
         "evaluate": job.evaluate.model_dump(exclude=ONCE),
         "seed": job.seed,
         "data_fingerprint": fingerprint,
-        "model_digest": model_digest(resolved),
+        "model_digest": model_digest(resolved, judged.measured.proxy),
     }
     forms = _stated_forms(resolved.source())
     if forms:

@@ -43,7 +43,7 @@ from evenhand.flows.tune_alternatives import (
     people_per_row,
     record_content,
 )
-from evenhand.flows.tune_deadline import Deadline, PreparedAnswer, write_whole
+from evenhand.flows.tune_deadline import PAGELESS, Deadline, PreparedAnswer, write_whole
 from evenhand.flows.tune_ending import Ending
 from evenhand.flows.tune_plan import TunePlan, notes_of_plan, tuned_text, unjudged_text
 from evenhand.flows.tune_proofs import NO_TIME, NOT_PROVED, Proofs, proved_answer
@@ -70,7 +70,7 @@ from evenhand.tasks.execution.step import (
     report_progress,
 )
 from evenhand.tasks.execution.store import Store
-from evenhand.tasks.tuning.alternatives_text import NOT_HELD
+from evenhand.tasks.tuning.alternatives_text import NOT_HELD, NOT_SOUGHT
 from evenhand.tasks.tuning.study_document import (
     ONE_MODEL,
     READ,
@@ -129,13 +129,14 @@ def execute(
         deadline.prepare(unjudged_answer(plan))
     steps = Steps(store, engine)
     with (
+        Ending() as ending,
         recorded_verdict(store, run_id, steps) as verdict,
         _workers_within(plan, budget, store) as (pool, execution),
     ):
         engine = engine.executing_in(execution)
         steps.engine = engine
         progress = SearchProgress(plan.aim, budget, plan.tune.prefer, plan.tune.trials)
-        command = Command(store, engine, verdict, budget, progress, Ending(), deadline)
+        command = Command(store, engine, verdict, budget, progress, ending, deadline)
         with described(progress.line):
             searched = _searched(command, plan, steps, pool, prefect=prefect)
             progress.stage = "choosing the answer"
@@ -151,7 +152,7 @@ def execute(
             _write_page(command, searched, chosen, held, document)
     if prefect and command.ending.error is not None:
         # the flow run is cancelled, not completed
-        raise command.ending.error
+        raise command.ending.described() from None
     return verdict
 
 
@@ -169,7 +170,7 @@ class Command:
 
 
 def _answer(
-    command: Command, searched: Searched, held: HeldAlternative | None, document: dict[str, Any]
+    command: Command, searched: Searched, held: HeldSearch, document: dict[str, Any]
 ) -> Trial | None:
     """Choose the answer, prove and measure it, and write its job; return its trial.
 
@@ -178,15 +179,15 @@ def _answer(
     """
     plan = searched.plan
     chosen = answer(plan.aim, searched.trials, plan.tune.prefer)
-    if held is not None:
-        chosen = held.trial
+    if held.found is not None:
+        chosen = held.found.trial
     if chosen is None:
         # not of models that were judged on a part of the rows: on all they may have what they lack
         finished = searched.study.trials()
         if not any(trial.error for trial in finished):
-            raise NotCarriedOut(_write_unjudged(plan, ONE_MODEL))
+            raise NotCarriedOut(_write_unjudged(plan, ONE_MODEL, command.deadline))
         command.verdict.exit_code = 3
-        command.verdict.error = nothing_judged(finished, _left_unjudged(plan))
+        command.verdict.error = _left_unjudged(command, plan, finished)
         return None
     with described(command.progress.line):
         chosen = _prove_and_measure(command, searched, chosen, document)
@@ -198,7 +199,7 @@ def _write_page(
     command: Command,
     searched: Searched,
     chosen: Trial | None,
-    held: HeldAlternative | None,
+    held: HeldSearch,
     document: dict[str, Any],
 ) -> None:
     """Add what the search shows about alternatives, and write the study and its page."""
@@ -229,7 +230,7 @@ def _told_where_the_job_is(command: Command, plan: TunePlan) -> Iterator[None]:
         verdict.error = command.ending.message(plan.target)
 
 
-def _document(searched: Searched, held: HeldAlternative | None) -> dict[str, Any]:
+def _document(searched: Searched, held: HeldSearch) -> dict[str, Any]:
     """Return what the study has so far, with the answer of its trials."""
     plan = searched.plan
     document = study_document(
@@ -237,11 +238,12 @@ def _document(searched: Searched, held: HeldAlternative | None) -> dict[str, Any
         plan.tune.prefer,
         searched.study.folder.name,
         searched.trials,
-        None if held is None else held.trial,
+        None if held.found is None else held.found.trial,
         confidence=_stated_confidence(plan),
     )
     if _is_unheld(searched, held):
-        document["caveat"] = f"{NOT_HELD[0].upper()}{NOT_HELD[1:]}."
+        text = NOT_HELD if held.is_complete else NOT_SOUGHT
+        document["caveat"] = f"{text[0].upper()}{text[1:]}."
     return document
 
 
@@ -253,10 +255,12 @@ def _stated_confidence(plan: TunePlan) -> float | None:
     return plan.tune.confidence or CONFIDENCE
 
 
-def _is_unheld(searched: Searched, held: HeldAlternative | None) -> bool:
-    """Whether an alternative that keeps its utility on unseen rows was looked for in vain."""
+def _is_unheld(searched: Searched, held: HeldSearch) -> bool:
+    """Whether there are alternatives by the values, and none is known that keeps its utility on
+    unseen rows.
+    """
     alternative = searched.plan.alternative
-    if alternative is None or held is not None:
+    if alternative is None or held.found is not None:
         return False
     level = searched.plan.tune.confidence or UTILITY_CONFIDENCE
     is_found = bool(
@@ -305,23 +309,40 @@ def unjudged_answer(plan: TunePlan, what: str = ONE_MODEL) -> PreparedAnswer:
     return PreparedAnswer(plan.target, unjudged_text(plan), 4, message, plan.overwrites)
 
 
-def _write_unjudged(plan: TunePlan, what: str) -> str:
+def _write_unjudged(plan: TunePlan, what: str, deadline: Deadline | None) -> str:
     """Write that job, where the time is limited; return the line for the reader."""
     if not plan.time_limit:
         return no_time_for(what, "", None)
     prepared = unjudged_answer(plan, what)
-    write_whole(prepared)
+    _write(prepared, deadline)
     return prepared.message
 
 
-def _left_unjudged(plan: TunePlan) -> Path | None:
-    """Write the job that is left where no model could be judged in a limited time; return its
-    file, None where there is none.
+def _write(prepared: PreparedAnswer, deadline: Deadline | None) -> None:
+    """Write the job of an answer, which the deadline then has not to write any more.
+
+    Raises `NotCarriedOut` where another command has written the file meanwhile.
+    """
+    if deadline is not None:
+        deadline.prepare(prepared)
+    try:
+        write_whole(prepared)
+    except FileExistsError:
+        raise NotCarriedOut(written_meanwhile(prepared.target)) from None
+    if deadline is not None:
+        deadline.prepare(replace(prepared, text=None))
+
+
+def _left_unjudged(command: Command, plan: TunePlan, trials: Sequence[Trial]) -> str:
+    """Write the job that is left where no model could be judged in a limited time; return the line
+    for the reader.
     """
     if not plan.time_limit or plan.alternative is not None:
-        return None
-    write_whole(unjudged_answer(plan))
-    return plan.target
+        return nothing_judged(trials)
+    message = nothing_judged(trials, plan.target)
+    prepared = replace(unjudged_answer(plan), exit_code=3, message=message)
+    _write(prepared, command.deadline)
+    return message
 
 
 @dataclass(frozen=True)
@@ -362,13 +383,15 @@ def _searched(
                 plan, rows = _against_champion(plan, rows, steps, store, pool, budget)
                 progress.aim = plan.aim
         except OutOfTime:
-            raise NotCarriedOut(_write_unjudged(plan, READ)) from None
+            raise NotCarriedOut(_write_unjudged(plan, READ, command.deadline)) from None
         default = f"{plan.resolved.job.name}-{rows.identity['search'][:10]}"
         study = Study(Path(store.local, STUDIES, plan.tune.study or default))
         progress.stage = "searching"
         with study.held():
             open_study(study, rows)
-            if plan.searches(bool(study.trials())):
+            if not plan.searches(bool(study.trials())):
+                _check_preferred(plan, study.trials())
+            else:
                 pool = pool or stack.enter_context(worker_pool(plan, budget))
                 on_best = None
                 if command.deadline is not None:
@@ -389,20 +412,19 @@ def _searched(
             error = command.ending.error
             if error is not None and answer(plan.aim, trials, plan.tune.prefer) is None:
                 raise error
-            _check_preferred(plan, trials)
             # while the study is held: another command might go on with it
             return Searched(plan, rows, study, trials, study.stream())
 
 
 def _check_preferred(plan: TunePlan, trials: Sequence[Trial]) -> None:
-    """Refuse to choose by a metric that no trial of an older study has."""
+    """Refuse to choose by a metric that no trial of a study has, without a new trial."""
     name = plan.tune.prefer
     judged = [trial for trial in trials if trial.state == "judged"]
     has_values = [trial.metrics.get(name or "", {}).get("value") is not None for trial in judged]
     if name is not None and judged and not any(has_values):
         raise InputError(
-            f"prefer {name}: no trial of this study has a number for it; begin another one with "
-            "--study NAME."
+            f"prefer {name}: no trial of this study has a number for it; give --minutes for new "
+            "ones, and --study NAME for a study of their own."
         )
 
 
@@ -427,41 +449,52 @@ def _against_champion(
     return plan, Rows.read(plan, steps)
 
 
-def _held_in_time(command: Command, searched: Searched) -> HeldAlternative | None:
-    """Return that alternative, unless the command ends before it is found."""
+@dataclass(frozen=True)
+class HeldSearch:
+    """The search for an alternative that keeps its utility on unseen rows."""
+
+    found: HeldAlternative | None = None
+    is_complete: bool = False  # whether there was time for all that may be one
+
+
+def _held_in_time(command: Command, searched: Searched) -> HeldSearch:
+    """Search that alternative, unless the command has ended, or ends before it is found."""
     if command.ending.error is None:
         with command.ending.kept():
             return _held_alternative(searched, command.store, command.budget)
-    return None
+    return HeldSearch()
 
 
-def _held_alternative(searched: Searched, store: Store, budget: Budget) -> HeldAlternative | None:
-    """Return the alternative with the least disparity that keeps its utility on unseen rows; None
-    if there is none, or no time to find it, the values decide, or a model is searched for something
-    else.
+def _held_alternative(searched: Searched, store: Store, budget: Budget) -> HeldSearch:
+    """Search the alternative with the least disparity that keeps its utility on unseen rows; there
+    is none where the values decide, or a model is searched for something else.
     """
     plan = searched.plan
     alternative = plan.alternative
     level = plan.tune.confidence or UTILITY_CONFIDENCE
     champion = judged_champion(searched.trials)
     if alternative is None or champion is None or not has_chance(alternative, level):
-        return None
+        return HeldSearch(is_complete=True)
     candidates = better_alternatives(
         plan.aim, searched.trials, len(alternative.no_worse), plan.tune.confidence
     )
     reference = decisions_of(plan, searched.rows, store, [champion])
     if not reference:
-        return None
+        return HeldSearch()
+    is_complete = True
 
     def decided_by(trial: Trial) -> Any:
-        if budget.left <= budget.writing:
+        nonlocal is_complete
+        # the page is not worth more than half of what is kept for it
+        if budget.left <= budget.writing / 2:
+            is_complete = False
             return None
         found = decisions_of(plan, searched.rows, store, [trial])
         return found[0] if found else None
 
     test_share = plan.resolved.job.split.test
     data = read_dataset(store.fetch(searched.rows.train))
-    return held_alternative(
+    found = held_alternative(
         alternative,
         candidates[:MOST_EXAMINED],
         decided_by,
@@ -473,10 +506,11 @@ def _held_alternative(searched: Searched, store: Store, budget: Budget) -> HeldA
         weight=people_per_row(data.people) if data.counts_people else 1.0,
         seed=plan.resolved.job.seed,
     )
+    return HeldSearch(found, is_complete)
 
 
 def _add_certificate(
-    searched: Searched, store: Store, document: dict[str, Any], held: HeldAlternative | None
+    searched: Searched, store: Store, document: dict[str, Any], held: HeldSearch
 ) -> None:
     """Add what the search shows about alternatives; nothing where it is for other models, or the
     champion was not judged.
@@ -489,9 +523,11 @@ def _add_certificate(
     content = certificate(
         plan.aim, alternative, searched.trials, searched.stream, seed=plan.resolved.job.seed
     )
-    content["held_sought"] = has_chance(alternative, plan.tune.confidence or UTILITY_CONFIDENCE)
-    if held is not None:
-        content["held"] = held.to_json(plan.aim, champion)
+    level = plan.tune.confidence or UTILITY_CONFIDENCE
+    content["held_sought"] = has_chance(alternative, level) and held.is_complete
+    if held.found is not None:
+        content["held"] = held.found.to_json(plan.aim, champion)
+        content["held_sought"] = True
     good = equally_good(plan.aim, searched.trials, len(alternative.no_worse))
     reference = decisions_of(plan, searched.rows, store, [champion])
     if reference:
@@ -596,16 +632,15 @@ def _write_job(
     if ending.error is not None and document["test"] is None:
         document["unmeasured"] = UNMEASURED.format(ending.event())
     text = _job_text(plan, chosen, searched.rows, document)
-    try:
-        write_whole(PreparedAnswer(plan.target, text, 0, "", plan.overwrites))
-    except FileExistsError:
-        raise NotCarriedOut(written_meanwhile(plan.target)) from None
+    code = _prepared_code(plan, document)
+    message = PAGELESS.format(plan.target)
+    _write(PreparedAnswer(plan.target, text, code, message, plan.overwrites), command.deadline)
     verdict.artifacts["tuned"] = str(plan.target)
     verdict.exit_code = exit_code_of(document)
     if verdict.exit_code:
         verdict.error = compromise(document, plan.target)
     if ending.error is not None:
-        verdict.exit_code = 4
+        verdict.exit_code = ending.exit_code
         verdict.error = ending.message(plan.target)
     if command.deadline is not None:
         command.deadline.written(max(verdict.exit_code, _prepared_code(plan, document)))
@@ -682,9 +717,9 @@ def _prove(command: Command, searched: Searched, document: dict[str, Any]) -> Tr
     """
     plan = searched.plan
     rows = searched.rows
-    is_ended = command.ending.error is not None
+    ended = command.ending.event() if command.ending.error is not None else ""
     proofs = proved_answer(
-        plan, searched.trials, rows.count, command.engine, command.store, is_interrupted=is_ended
+        plan, searched.trials, rows.count, command.engine, command.store, ended=ended
     )
     study = searched.study.folder.name
     # how the trial that was proved stands to the other limits

@@ -26,7 +26,7 @@ from evenhand.fairlib.tuning.study import (
 )
 from evenhand.flows.job import Job
 from evenhand.flows.job_file import job_path, load_job, shipped_jobs
-from evenhand.flows.resolved_job import ResolvedJob, model_digest, resolve
+from evenhand.flows.resolved_job import ResolvedJob, content_of_proxy, model_digest, resolve
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.tuning.no_worse import NO_WORSE, read_no_worse
 
@@ -128,11 +128,12 @@ def _published_by(resolved: ResolvedJob, name: str, store_url: str | None) -> di
     from evenhand.tasks.execution.store import Store
     from evenhand.tasks.registry.bundle import open_bundle
 
+    store = Store(store_url)
     with (
         tempfile.TemporaryDirectory() as scratch,
         input_errors(f"alternative_to {name!r} cannot be loaded: ", InputError),
     ):
-        bundle = open_bundle(name, Store(store_url), Path(scratch))
+        bundle = open_bundle(name, store, Path(scratch))
     facts = bundle.evaluation
     if bundle.is_proxy:
         raise InputError(f"alternative_to {name!r} is a proxy, and no classifier.")
@@ -142,11 +143,11 @@ def _published_by(resolved: ResolvedJob, name: str, store_url: str | None) -> di
             f"alternative_to {name!r} was trained by the job {facts.get('job')!r}, and this is "
             f"{job.name!r}: give the job that trained it."
         )
-    if _is_of_another_job(facts, resolved):
+    if _is_of_another_job(facts, resolved, content_of_proxy(resolved, store)):
         raise InputError(
             f"alternative_to {name!r} was trained by another state of the job {job.name!r}, with "
-            "another method, parameters, decision, seed or contract: give the job file that "
-            "trained it (JOB.tuned.yaml if that was run), without overrides."
+            "another method, parameters, decision, seed, copies, proxy or contract: give the job "
+            "file that trained it (JOB.tuned.yaml if that was run), without overrides."
         )
     return {
         "name": bundle.name,
@@ -157,10 +158,10 @@ def _published_by(resolved: ResolvedJob, name: str, store_url: str | None) -> di
     }
 
 
-def _is_of_another_job(facts: Mapping[str, Any], resolved: ResolvedJob) -> bool:
-    """Whether a published model has other settings than those of the job."""
+def _is_of_another_job(facts: Mapping[str, Any], resolved: ResolvedJob, proxy: str | None) -> bool:
+    """Whether a published model has other settings than those of the job, or another proxy."""
     if "model_digest" in facts:
-        return bool(facts["model_digest"] != model_digest(resolved))
+        return bool(facts["model_digest"] != model_digest(resolved, proxy))
     # a model of an older version, of which less is known
     known = {
         "method": resolved.method,

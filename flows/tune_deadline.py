@@ -30,6 +30,9 @@ PAUSE_S = 0.25
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
 
+PAGELESS = "the time ended before the page was written; the job is in {}."
+
+
 @dataclass(frozen=True)
 class PreparedAnswer:
     """What is left when the time is up before the command has ended by itself."""
@@ -76,9 +79,7 @@ class Deadline:
         with self._guard:
             if self._answer is None:
                 return
-            message = (
-                f"the time ended before the page was written; the job is in {self._answer.target}."
-            )
+            message = PAGELESS.format(self._answer.target)
             self._answer = replace(self._answer, text=None, exit_code=exit_code, message=message)
 
     def disarm(self) -> None:
@@ -180,7 +181,7 @@ def unplanned_answer(job: str, limits: Sequence[str], *, force: bool) -> Prepare
     keys = _keys_of_job(file)
     if not file.is_file() or keys is None or (target.exists() and not force):
         return None
-    gates = {}
+    gates: dict[str, dict[str, float]] = {}
     for metric, sign, value in map(_parts_of_limit, limits or keys.where):
         if metric:
             gate = gates.setdefault(metric, _numbers_of(keys.gates.get(metric)))
@@ -196,7 +197,7 @@ def unplanned_answer(job: str, limits: Sequence[str], *, force: bool) -> Prepare
         f"the time ended before the search began: {target} is the job as it is, with the limits as "
         "gates; give more --minutes."
     )
-    return PreparedAnswer(target, text, 4, message)
+    return PreparedAnswer(target, text, 4, message, overwrites=force)
 
 
 @dataclass
@@ -209,8 +210,8 @@ class _JobKeys:
 
 
 def _keys_of_job(file: Path, above: Sequence[Path] = ()) -> _JobKeys | None:
-    """Read the keys of a job's file over those of its bases; None where it has no name, or its text
-    is no job.
+    """Read the keys of a job's file over those of its bases; None where its text is no job, or the
+    job itself, which is below nothing, has no name.
     """
     # imported lazily: most commands of this module's readers end in time
     import yaml
@@ -219,16 +220,18 @@ def _keys_of_job(file: Path, above: Sequence[Path] = ()) -> _JobKeys | None:
         return None
     try:
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+    except (OSError, ValueError, yaml.YAMLError):
         return None
     if not isinstance(content, dict):
         return None
     keys = _JobKeys()
     bases = content.get("base") or []
     for base in bases if isinstance(bases, list) else [bases]:
+        if Path(str(base)).name != base:
+            return None
         base_file = JOBS / f"{base}.yaml"
-        if str(base).endswith((".yaml", ".yml")):
-            base_file = file.with_name(str(base))
+        if base.endswith((".yaml", ".yml")):
+            base_file = file.with_name(base)
         inherited = _keys_of_job(base_file, (file, *above))
         if inherited is None:
             return None
@@ -237,7 +240,8 @@ def _keys_of_job(file: Path, above: Sequence[Path] = ()) -> _JobKeys | None:
     keys.name = str(content.get("name") or (file.stem if file.parent == JOBS else ""))
     gates = content.get("gates") or {}
     tune = content.get("tune") or {}
-    if not keys.name or not isinstance(gates, dict) or not isinstance(tune, dict):
+    is_named = bool(keys.name) or bool(above)
+    if not is_named or not isinstance(gates, dict) or not isinstance(tune, dict):
         return None
     for metric, gate in gates.items():
         keys.gates[metric] = {**_numbers_of(keys.gates.get(metric)), **_numbers_of(gate)}
@@ -272,11 +276,14 @@ def _parts_of_limit(limit: str) -> tuple[str, str, float]:
 def write_whole(answer: PreparedAnswer) -> None:
     """Write the job of an answer under another name, and rename it.
 
-    Raises `FileExistsError` where there is a file by now that it may not overwrite.
+    Raises `FileExistsError` where there is another file by now that it may not overwrite.
     """
     if answer.text is None:
         return
     if not answer.overwrites and answer.target.exists():
+        if answer.target.read_text(encoding="utf-8", errors="replace") == answer.text:
+            # written by this command, which was interrupted then
+            return
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(answer.target))
     unfinished = answer.target.with_name(f".{answer.target.name}.{os.getpid()}")
     unfinished.write_text(answer.text, encoding="utf-8")

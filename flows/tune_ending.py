@@ -6,11 +6,13 @@ The answer so far is written then.
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from evenhand.flows.engine import describe_fault, is_interrupt
 from evenhand.flows.tune_deadline import INTERRUPTS
@@ -23,8 +25,9 @@ T = TypeVar("T")
 class Ending:
     """What ended the work of a command first, if anything did.
 
-    After that further interrupts are ignored until :meth:`heed_interrupts`: people press Ctrl-C
-    twice, and the answer so far must still be written.
+    After that further interrupts are ignored until :meth:`heed_interrupts`, or the end of the block
+    that it is a context manager of: people press Ctrl-C twice, and the answer so far must still be
+    written.
 
     Attributes
     ----------
@@ -36,6 +39,14 @@ class Ending:
         self.error: BaseException | None = None
         self._handlers: dict[signal.Signals, Any] = {}
 
+    def __enter__(self) -> Self:
+        """Begin the block."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let interrupts end this process again."""
+        self.heed_interrupts()
+
     @contextlib.contextmanager
     def kept(self, *raised: type[BaseException]) -> Iterator[None]:
         """Keep what ends the work inside, and go on after it; errors of the classes `raised` are
@@ -46,6 +57,8 @@ class Ending:
         except raised:
             raise
         except BaseException as error:  # noqa: BLE001 - it is raised, or told, after the answer
+            if os.environ.get("EVENHAND_LOG") and isinstance(error, Exception):
+                traceback.print_exception(error)
             self.error = self.error or error
             self._ignore_interrupts()
 
@@ -66,14 +79,25 @@ class Ending:
             return "command was interrupted"
         return "command failed"
 
+    @property
+    def exit_code(self) -> int:
+        """The exit code of the command."""
+        if isinstance(self.error, EvenhandError):
+            return self.error.exit_code
+        return 4
+
+    def described(self) -> BaseException:
+        """Return the interrupt, or the failure without a text that may quote a person's value."""
+        assert self.error is not None, "something has ended the work"
+        if self.is_interrupt or isinstance(self.error, EvenhandError):
+            return self.error
+        return describe_fault(self.error)
+
     def message(self, target: Path) -> str:
         """Say in one line what ended the command, where its answer is, and how to go on."""
-        error = self.error
-        if self.is_interrupt or not isinstance(error, Exception):
+        if self.is_interrupt:
             return interrupted_answer(target)
-        if not isinstance(error, EvenhandError):
-            error = describe_fault(error)
-        return failed_answer(str(error), target)
+        return failed_answer(str(self.described()), target)
 
     def heed_interrupts(self) -> None:
         """Let interrupts end the work again: the answer has been written."""

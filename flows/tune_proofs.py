@@ -36,7 +36,6 @@ MOST_PROVED = 12
 PROVED_PEOPLE = 200
 NO_TIME = "not proved: there was no time"
 NOT_PROVED = "not proved: the {}"
-INTERRUPTED = NOT_PROVED.format("command was interrupted")
 
 
 def is_certificate(metric: str) -> bool:
@@ -259,13 +258,14 @@ def proved_answer(
     engine: Engine,
     store: Store,
     *,
-    is_interrupted: bool = False,
+    ended: str = "",
 ) -> Proofs:
     """Train the best trials on all training rows and prove them, one after the other, until one
     keeps the limits or the time is up.
 
-    `rows` is the number of training rows. There is an answer among the trials. If no trial keeps
-    the limits, it is the one that misses them least of those that were proved.
+    `rows` is the number of training rows. Nothing is proved if the command has `ended`, which is
+    said as the subject and the verb of a sentence. There is an answer among the trials. If no trial
+    keeps the limits, it is the one that misses them least of those that were proved.
     """
     prefer = plan.tune.prefer
     attempts: list[Attempt] = []
@@ -273,8 +273,8 @@ def proved_answer(
     reason = ""
     for trial in candidates(plan.aim, trials, prefer, attempts):
         first = first or trial
-        if is_interrupted:
-            reason = INTERRUPTED
+        if ended:
+            reason = NOT_PROVED.format(ended)
             break
         if len(attempts) >= MOST_PROVED:
             break

@@ -45,7 +45,7 @@ from evenhand.tasks.evaluating.control_names import CONTROLS, MAJORITY
 from evenhand.tasks.execution.dataset import Dataset, read_dataset
 from evenhand.tasks.execution.fingerprint import environment, now
 from evenhand.tasks.execution.step import Report, Step, listen, run_step, step_key
-from evenhand.tasks.execution.store import Artifact, Store
+from evenhand.tasks.execution.store import Artifact, StepRecord, Store
 from evenhand.tasks.tuning.study_document import study_document
 from evenhand.tasks.tuning.trial_search import (
     SCORES,
@@ -271,7 +271,8 @@ def check_evidence(plan: TunePlan, data: Dataset) -> None:
 
     label = plan.resolved.contract.label
     settings = plan.resolved.job.evaluate
-    names = [name for name in plan.aim.metrics if describe(name)[0].of_groups]
+    asked = [*plan.aim.metrics, *([plan.tune.prefer] if plan.tune.prefer else [])]
+    names = [name for name in asked if describe(name)[0].of_groups]
     if label.classes or not names:
         return
     outcomes = Outcomes(
@@ -391,10 +392,10 @@ def decisions_of(plan: TunePlan, rows: Rows, store: Store, trials: Sequence[Tria
     for trial in trials:
         if trial.model not in previous:
             candidate = Candidate(trial.kind, trial.method, trial.arguments)
-            rules = rows.plan.rules(candidate)
-            parameters, inputs = judging(plan, rows, candidate, rules, part=1)
-            key = step_key(JUDGE, parameters, inputs, _modules(plan, candidate))
-            record = store.find(JUDGE.name, key)
+            record = _judgement_of(plan, rows, store, candidate)
+            if record is None and plan.tune.prefer is not None:
+                # judged when no winner was chosen by this metric
+                record = _judgement_of(_without_preference(plan), rows, store, candidate)
             previous[trial.model] = []
             if record is not None:
                 content = json.loads(store.fetch(record.outputs["judged"]).read_text())
@@ -403,6 +404,22 @@ def decisions_of(plan: TunePlan, rows: Rows, store: Store, trials: Sequence[Tria
         if trial.rule < len(texts) and texts[trial.rule] is not None:
             decisions.append(unpacked_decisions(texts[trial.rule], rows.count))
     return decisions
+
+
+def _judgement_of(
+    plan: TunePlan, rows: Rows, store: Store, candidate: Candidate
+) -> StepRecord | None:
+    """Return the record of a candidate's judgement on all folds; None if it is lost."""
+    rules = rows.plan.rules(candidate)
+    parameters, inputs = judging(plan, rows, candidate, rules, part=1)
+    return store.find(JUDGE.name, step_key(JUDGE, parameters, inputs, _modules(plan, candidate)))
+
+
+def _without_preference(plan: TunePlan) -> TunePlan:
+    """Return the plan as it is without a metric that the winner is chosen by."""
+    job = plan.resolved.job
+    changed = job.model_copy(update={"tune": job.tune.model_copy(update={"prefer": None})})
+    return replace(plan, resolved=plan.resolved.model_copy(update={"job": changed}))
 
 
 def _modules(plan: TunePlan, candidate: Candidate) -> list[str]:
@@ -704,19 +721,19 @@ def _measuring(plan: TunePlan) -> dict[str, Any]:
     the metric that the winner is chosen by.
     """
     aim = plan.aim
-    asked = aim.metrics
-    if plan.tune.prefer is not None:
-        asked = [*asked, plan.tune.prefer]
     settings = plan.resolved.job.evaluate
     kinds = ("consistency", *TOKEN_METRICS)
     copy_names = set()
     has_score = False
-    for metric in asked:
+    for metric in aim.metrics:
         kind, _, subject = metric.partition(".")
         if kind in kinds:
             copy_names.add(subject)
         if kind in SCORES:
             has_score = True
+    kind, _, subject = (plan.tune.prefer or "").partition(".")
+    if kind in kinds:
+        copy_names.add(subject)
     content = settings.model_dump()
     adapted = {}
     if copy_names.intersection(settings.adapted):

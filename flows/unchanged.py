@@ -12,7 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from evenhand.flows.engine import Engine, Steps, Verdict, recorded_verdict
-from evenhand.flows.resolved_job import ResolvedJob, inputs_digest, provenance
+from evenhand.flows.resolved_job import (
+    ResolvedJob,
+    content_of_proxy,
+    inputs_digest,
+    provenance,
+)
 from evenhand.tasks.errors import waits_for_service
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.registry import client as registry
@@ -84,12 +89,7 @@ def find_unchanged(resolved: ResolvedJob, store: Store, engine: Engine) -> Uncha
     A version by other code counts too where ``retrain.on_code_change`` says so.
     """
     sources = {name: item.sha256 for name, item in engine.fetch(resolved.source()).items()}
-    balance = resolved.job.balance
-    proxy_content = None
-    if balance is not None:
-        proxy = registry.published(registry.tracking_uri(store), balance.proxy, balance.alias)
-        if proxy is not None:
-            proxy_content = proxy.content
+    proxy_content = content_of_proxy(resolved, store)
     digest = provenance(resolved, sources, proxy_content)
     unchanged = find_equal_version(resolved, store, digest)
     if unchanged is not None or resolved.job.retrain.on_code_change == "always":

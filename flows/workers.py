@@ -31,6 +31,7 @@ from evenhand.tasks.errors import (
     InputError,
     NotCarriedOut,
     OutOfTime,
+    ProcessLost,
     internal_fault,
 )
 
@@ -173,7 +174,7 @@ class WorkerPool(Pool):
         try:
             return self._submit(slot, function, *arguments).result()
         except BrokenProcessPool:
-            raise NotCarriedOut(self._reason()) from None
+            raise ProcessLost(self._reason()) from None
         finally:
             self._free.put(slot)
 
@@ -193,7 +194,7 @@ class WorkerPool(Pool):
                     raise OutOfTime(NO_TIME)
             return future.result()
         except BrokenProcessPool:
-            raise NotCarriedOut(self._reason()) from None
+            raise ProcessLost(self._reason()) from None
         finally:
             self._free.put(slot)
 
@@ -593,9 +594,9 @@ def _lost() -> Iterator[None]:
     try:
         yield
     except KilledWorker:
-        raise NotCarriedOut(DIED) from None
+        raise ProcessLost(DIED) from None
     except CancelledError:
-        raise NotCarriedOut(STOPPED) from None
+        raise ProcessLost(STOPPED) from None
 
 
 def _named_errors(function: Callable[..., Any], *arguments: Any) -> Any:

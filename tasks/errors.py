@@ -86,6 +86,10 @@ class NotPermitted(NotCarriedOut):
     exit_code = 2
 
 
+class ProcessLost(NotCarriedOut):
+    """The process that did the work was killed, or the work was cancelled where it ran."""
+
+
 class OutOfTime(NotCarriedOut):
     """The work was stopped because the time that it was given is up."""
 

@@ -387,8 +387,11 @@ def print_model(role: str, model: Mapping[str, Any] | None) -> None:
 
 
 def print_end(verdict: engine.Verdict, seconds: float) -> None:
-    """Print the report's address, the run's id and its duration."""
-    print(f"report    {verdict.artifacts['report']}")
+    """Print the report's address, the run's id and its duration; a command that was interrupted
+    while it wrote the report has none.
+    """
+    if "report" in verdict.artifacts:
+        print(f"report    {verdict.artifacts['report']}")
     print(f"run       {verdict.run_id}, {seconds:.1f} s")
 
 

@@ -627,7 +627,7 @@ def current_policy(uri: str, name: str) -> dict[str, Any] | None:
 
 def search_for_alternatives(uri: str, name: str, version: str) -> dict[str, Any] | None:
     """Content of the record of a search for alternatives to a version, with its time; None without
-    one. Of several it is the one that found the most, the last of equals.
+    one. Of several that looked for the same as the last, it is the one that found the most.
     """
 
     def look_up() -> dict[str, Any]:
@@ -635,7 +635,12 @@ def search_for_alternatives(uri: str, name: str, version: str) -> dict[str, Any]
         records = chain.of("alternative", version)
         if not records:
             return {}
-        most = max(reversed(records), key=lambda record: float(record.content["alternative_gap"]))
+        last = records[-1].content
+        alike = []
+        for record in reversed(records):
+            if all(record.content.get(key) == last.get(key) for key in ("metric", "no_worse")):
+                alike.append(record)
+        most = max(alike, key=lambda record: float(record.content["alternative_gap"]))
         return {**most.content, "when": most.when}
 
     return ask_once(uri, f"alternatives to {name}/{version}", look_up) or None

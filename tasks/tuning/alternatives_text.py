@@ -14,6 +14,8 @@ NOT_HELD = (
     "would show it"
 )
 
+NOT_SOUGHT = "there was no time to look for an alternative that is no worse on unseen rows too"
+
 
 def found_sentence(content: Mapping[str, Any]) -> str:
     """Say which disparity the model has, and the best alternative to it."""

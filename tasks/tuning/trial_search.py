@@ -21,7 +21,7 @@ from evenhand.fairlib.execution import derive_seed, generator
 from evenhand.fairlib.tuning.budget import Budget, Work
 from evenhand.fairlib.tuning.space import Choice, Dimension, Space, Whole
 from evenhand.fairlib.tuning.study import Aim, Estimates, Trial, beats, is_kept, leading, within
-from evenhand.tasks.errors import EvenhandError, NotCarriedOut, OutOfTime, internal_fault
+from evenhand.tasks.errors import EvenhandError, OutOfTime, ProcessLost, internal_fault
 from evenhand.tasks.evaluating.control_names import CONTROLS, MAJORITY
 from evenhand.tasks.execution.store import acquired
 
@@ -31,7 +31,8 @@ DEFAULT = "default"
 # One of a stream of independent random settings, which the guided search does not choose.
 RANDOM = "random"
 METHOD = "method"
-# After so many models in a row whose process was lost, the search ends: the machine is at fault.
+# After so many models in a row whose process was lost, the search ends: the machine is at fault. Of
+# several workers one event may take all, so it is twice their number if that is more.
 MOST_LOST = 5
 # Kinds of metrics that depend on the probabilities alone: they are the same under every rule.
 SCORES = ("auc", "log_loss", "log_loss_gain", "brier", "ece", "calibration_gap")
@@ -385,6 +386,7 @@ class Study:
             most=most,
             on_trial=on_trial,
             interrupted=running,
+            workers=workers,
         )
         with warnings.catch_warnings():
             # its grouping of parameters by method is called experimental
@@ -524,7 +526,8 @@ class _Search:
     until: float  # no further model starts after this time of ``time.monotonic``
     most: int  # number of models of the whole study
     on_trial: Callable[[list[Trial]], None] | None
-    interrupted: list[Any]  # models of Optuna that an earlier search began and did not end
+    interrupted: list[Any]  # models of Optuna that were begun and did not end
+    workers: int = 1
     # held by the thread that reads or writes the study
     guard: threading.Lock = field(default_factory=threading.Lock)
     stopped: threading.Event = field(default_factory=threading.Event)
@@ -532,9 +535,9 @@ class _Search:
     # takes a second of CPU time from it
     has_result: threading.Event = field(default_factory=threading.Event)
     has_begun: bool = False
-    # numbers of models whose process was lost once, and how many were lost one after another
+    # numbers of models whose process was lost, and of those that were lost one after another
     lost: set[int] = field(default_factory=set)
-    lost_in_a_row: int = 0
+    lost_in_a_row: set[int] = field(default_factory=set)
 
     def work(self) -> None:
         """Judge one model after another until no further one starts."""
@@ -599,12 +602,14 @@ class _Search:
         started = time.perf_counter()
         try:
             judgement, goes_on = self._judgement(trial, candidate)
-            self.lost_in_a_row = 0
+            self._machine_works()
         except OutOfTime:
             return False
         except Exception as caught:  # noqa: BLE001 - the other models go on
             if self.stopped.is_set() or self._stays_open(trial, candidate, caught):
                 return False
+            if trial.number not in self.lost:
+                self._machine_works()
             judgement = Judgement([{"error": _reason(caught)}], time.perf_counter() - started)
             goes_on = True
         rules = self.plan.rules(candidate)
@@ -622,17 +627,22 @@ class _Search:
         of the rows, which are kept, or is of the stream of random settings, where a failure counts
         as a setting that is no better. Raises `caught` after so many such models in a row.
         """
-        if not isinstance(caught, NotCarriedOut | OSError | MemoryError):
+        if not isinstance(caught, ProcessLost | OSError | MemoryError):
             return False
         with self.guard:
-            self.lost_in_a_row += 1
-            if self.lost_in_a_row >= MOST_LOST:
-                raise caught
             is_first_time = trial.number not in self.lost
+            self.lost.add(trial.number)
+            self.lost_in_a_row.add(trial.number)
+            if len(self.lost_in_a_row) >= max(MOST_LOST, 2 * self.workers):
+                raise caught
             if is_first_time:
-                self.lost.add(trial.number)
                 self.interrupted.append(trial)
         return is_first_time or candidate.kind == RANDOM or "results" in trial.user_attrs
+
+    def _machine_works(self) -> None:
+        """Keep that a model has ended, be it by a failure of its own."""
+        with self.guard:
+            self.lost_in_a_row.clear()
 
     def _judgement(self, trial: Any, candidate: Candidate) -> tuple[Judgement, bool]:
         """Judge a model on all folds, where its first rung is good enough; return the judgement,

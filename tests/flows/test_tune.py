@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -542,6 +543,7 @@ def test_an_interrupt_of_the_page_says_where_the_job_is(
     monkeypatch.setattr(tuning, "_write_study", interrupt)
     done = tune(searching, "--trials", "4", code=4)
     assert "interrupted: the best so far is in " in done.stderr
+    assert "report" not in done.stdout
     assert (searching.folder / "job.tuned.yaml").exists()
 
 
@@ -569,8 +571,9 @@ def test_a_preferred_metric_is_measured_though_nothing_limits_it(searching: Benc
     study = study_of(searching, *asked)["tuning"]
     assert winner_of(study)["metrics"]["consistency.work"]["value"] is not None
     # the trials of a study that did not measure it are no evidence
+    del searching.job["tune"]["trials"]
     study_of(searching, "--trials", "4", "--force", "--study", "mine")
-    named = ("--trials", "4", "--force", "--study", "mine", "--prefer", "consistency.work")
+    named = ("--force", "--study", "mine", "--prefer", "consistency.work")
     done = tune(searching, *named, code=2)
     assert "prefer consistency.work: no trial of this study has a number for it" in done.stderr
 
@@ -593,7 +596,9 @@ def test_an_interruption_before_any_model_writes_nothing(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(tuning, "search", interrupt)
+    handler = signal.getsignal(signal.SIGINT)
     done = tune(searching, "--trials", "4", code=4)
+    assert signal.getsignal(signal.SIGINT) == handler
     assert "interrupted: run the same command again, the finished trials are kept" in done.stderr
     assert not (searching.folder / "job.tuned.yaml").exists()
 

@@ -153,7 +153,7 @@ def test_before_the_job_is_checked_it_is_the_job_with_gates(tmp_path: Path) -> N
 def test_an_unchecked_job_keeps_its_stricter_gates_and_limits(tmp_path: Path) -> None:
     """Its limits may be its own, or those of its base."""
     base = tmp_path / "base.yaml"
-    base.write_text("name: base\nbase: hiring-gbdt\ngates: {auc: {min: 0.9}}\n")
+    base.write_text("base: hiring-gbdt\ngates: {auc: {min: 0.9}}\n")
     job = tmp_path / "people.yaml"
     job.write_text(
         "name: people\nbase: base.yaml\ngates: {gap_max.gender: {max: 0.05}}\n"
@@ -173,7 +173,14 @@ def test_an_unchecked_job_keeps_its_stricter_gates_and_limits(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    "text", ["name: [", "- people", "name: p\nbase: p.yaml", "base: hiring-gbdt"]
+    "text",
+    [
+        "name: [",
+        "- people",
+        "name: p\nbase: p.yaml",
+        "base: hiring-gbdt",
+        "name: p\nbase: ../q.yaml",
+    ],
 )
 def test_of_a_job_that_cannot_be_read_nothing_is_left(tmp_path: Path, text: str) -> None:
     job = tmp_path / "p.yaml"
@@ -193,6 +200,8 @@ def test_an_answer_that_cannot_be_written_is_no_success(tmp_path: Path) -> None:
     with pytest.raises(FileExistsError):
         write_whole(PreparedAnswer(there, "after", 0, "", overwrites=False))
     assert there.read_text() == "before"
+    # what this command has written already is no other file
+    write_whole(PreparedAnswer(there, "before", 0, "", overwrites=False))
 
 
 @pytest.mark.parametrize(

@@ -17,31 +17,38 @@ TARGET = Path("people.tuned.yaml")
 
 def test_the_first_end_is_kept_and_the_next_signal_ignored() -> None:
     before = signal.getsignal(signal.SIGTERM)
-    ending = Ending()
-    with ending.kept():
-        raise KeyboardInterrupt
-    assert ending.is_interrupt
-    os.kill(os.getpid(), signal.SIGINT)
-    os.kill(os.getpid(), signal.SIGTERM)
-    with ending.kept():
-        raise NotCarriedOut("the disk is full.")
-    assert ending.is_interrupt
-    ending.heed_interrupts()
+    with Ending() as ending:
+        with ending.kept():
+            raise KeyboardInterrupt
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGTERM)
+        with ending.kept():
+            raise NotCarriedOut("the disk is full.")
+        assert ending.is_interrupt
+        assert ending.exit_code == 4
     assert signal.getsignal(signal.SIGTERM) == before
     with pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), signal.SIGINT)
     assert ending.message(TARGET).startswith("interrupted: the best so far is in people.tuned.yaml")
 
 
-def test_some_errors_are_raised() -> None:
+def test_signals_are_heeded_again_after_an_error() -> None:
+    before = signal.getsignal(signal.SIGTERM)
     ending = Ending()
-    with pytest.raises(InputError), ending.kept(InputError):
-        raise InputError("the limit is out of reach.")
-    assert ending.error is None
+
+    def work() -> None:
+        with ending, ending.kept(InputError):
+            with ending.kept():
+                raise KeyboardInterrupt
+            raise InputError("the limit is out of reach.")
+
+    with pytest.raises(InputError):
+        work()
+    assert signal.getsignal(signal.SIGTERM) == before
+    assert ending.is_interrupt
 
 
 def test_short_work_begins_anew_after_an_interrupt() -> None:
-    ending = Ending()
     calls: list[int] = []
 
     def work() -> int:
@@ -50,31 +57,32 @@ def test_short_work_begins_anew_after_an_interrupt() -> None:
             raise KeyboardInterrupt
         return 7
 
-    try:
+    with Ending() as ending:
         assert ending.finished(work) == 7
-    finally:
-        ending.heed_interrupts()
-    assert ending.is_interrupt
-    assert ending.finished(work) == 7
+        assert ending.is_interrupt
+        assert ending.finished(work) == 7
     assert len(calls) == 3
 
 
-def test_a_failure_is_told_with_the_file_of_the_answer() -> None:
-    ending = Ending()
-    try:
-        with ending.kept():
-            raise NotCarriedOut("the worker process died.")
-        assert ending.message(TARGET).startswith(
-            "the worker process died: the best so far is in people.tuned.yaml; "
-        )
-        assert ending.event() == "command failed"
-        hidden = Ending()
-        with hidden.kept():
-            raise KeyError("somebody's value")
-        assert "somebody" not in hidden.message(TARGET)
-        hidden.heed_interrupts()
-    finally:
-        ending.heed_interrupts()
+def test_a_failure_is_told_with_the_file_of_the_answer(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Ending() as ending, ending.kept():
+        raise InputError("there are no test rows.")
+    assert ending.message(TARGET).startswith(
+        "there are no test rows: the best so far is in people.tuned.yaml; "
+    )
+    assert ending.event() == "command failed"
+    assert ending.exit_code == 2
+    with Ending() as hidden, hidden.kept():
+        raise KeyError("somebody's value")
+    assert "somebody" not in hidden.message(TARGET)
+    assert "somebody" not in str(hidden.described())
+    assert capsys.readouterr().err == ""
+    monkeypatch.setenv("EVENHAND_LOG", "1")
+    with Ending() as logged, logged.kept():
+        raise KeyError("a value")
+    assert "Traceback" in capsys.readouterr().err
 
 
 def test_another_thread_leaves_the_signals_alone() -> None:

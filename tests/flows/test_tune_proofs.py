@@ -93,7 +93,7 @@ def test_without_time_the_best_is_not_proved(monkeypatch: pytest.MonkeyPatch) ->
     assert not proofs.is_kept
     assert proofs.standings()[0]["text"].endswith("not proved: there was no time")
     asked = prove_by_table(monkeypatch, {})
-    assert "interrupted" in answer(is_interrupted=True).standings()[0]["text"]
+    assert "interrupted" in answer(ended="command was interrupted").standings()[0]["text"]
     assert asked == []
 
 

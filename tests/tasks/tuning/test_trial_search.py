@@ -24,7 +24,7 @@ import pytest
 from evenhand.fairlib.tuning.budget import Budget
 from evenhand.fairlib.tuning.space import Choice, Real, Whole
 from evenhand.fairlib.tuning.study import Aim, Limit, Trial, answer, best, front
-from evenhand.tasks.errors import InputError, NotCarriedOut, OutOfTime
+from evenhand.tasks.errors import InputError, NotCarriedOut, OutOfTime, ProcessLost
 from evenhand.tasks.tuning.trial_search import (
     DEFAULT,
     JOB,
@@ -818,7 +818,7 @@ def killed_at(model: int, times: int) -> Any:
         if candidate == begun[min(model, len(begun) - 1)] and len(begun) > model:
             kills.append(1)
             if len(kills) <= times:
-                raise NotCarriedOut("the worker process died.")
+                raise ProcessLost("the worker process died.")
         return judge(candidate, rules, part)
 
     return killed
@@ -843,7 +843,8 @@ def test_a_random_setting_whose_process_was_killed_ends_the_stream(tmp_path: Pat
 
     def untrainable(candidate: Candidate, rules: Sequence[Rule], part: int) -> Judgement:
         if candidate.kind == "random":
-            raise InputError("too few rows")
+            # as a training raises it whose loss is no number
+            raise NotCarriedOut("training failed: the loss is no number")
         return judge(candidate, rules, part)
 
     searched(tmp_path / "other", first + 10, plan, judge=untrainable)
@@ -853,10 +854,10 @@ def test_a_random_setting_whose_process_was_killed_ends_the_stream(tmp_path: Pat
 def test_a_machine_that_kills_every_process_ends_the_search(tmp_path: Path) -> None:
     def killed(candidate: Candidate, rules: Sequence[Rule], part: int) -> Judgement:
         if candidate.kind == "search":
-            raise NotCarriedOut("the worker process died.")
+            raise ProcessLost("the worker process died.")
         return judge(candidate, rules, part)
 
-    with pytest.raises(NotCarriedOut, match="died"):
+    with pytest.raises(ProcessLost, match="died"):
         searched(tmp_path, 1000, judge=killed)
     # what was judged before stays
     states = [trial.state for trial in Study(tmp_path).trials()]

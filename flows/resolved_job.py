@@ -471,11 +471,17 @@ def model_digest(resolved: ResolvedJob, proxy: str | None) -> str:
 
     Gates, publication and what only measures do not count, nor does who chose the settings.
     """
-    excluded = {*IRRELEVANT_KEYS, *JUDGING_KEYS}
+    # its file has a digest of its own
+    excluded = {*IRRELEVANT_KEYS, *JUDGING_KEYS, "contract"}
     job = resolved.job.model_dump(mode="json", exclude=excluded, exclude_defaults=True)
     evaluate = job.pop("evaluate", {})
     job["evaluate"] = {key: evaluate[key] for key in READ_BY_MODEL if key in evaluate}
-    # the files have a digest of their own
+    encoder = resolved.job.text.encoder
+    if encoder not in (TFIDF, MINILM):
+        # imported lazily: most jobs have no encoder of their own
+        from evenhand.fairlib.preprocessing.sentences import encoder_digest
+
+        job["text"]["encoder"] = encoder_digest(encoder)
     content = _inputs(resolved, {}, proxy, job)
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 

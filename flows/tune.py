@@ -22,7 +22,6 @@ from evenhand.flows.engine import (
     RunFolder,
     Steps,
     Verdict,
-    is_interrupt,
     recorded_verdict,
 )
 from evenhand.flows.resolved_job import ResolvedJob
@@ -70,7 +69,7 @@ from evenhand.tasks.execution.step import (
     report_progress,
 )
 from evenhand.tasks.execution.store import Store
-from evenhand.tasks.tuning.alternatives_text import NOT_HELD, NOT_SOUGHT
+from evenhand.tasks.tuning.alternatives_text import NOT_ALL_SOUGHT, NOT_HELD
 from evenhand.tasks.tuning.study_document import (
     ONE_MODEL,
     READ,
@@ -209,25 +208,27 @@ def _write_page(
     if "alternative" in document:
         documents["alternative"] = document["alternative"]
         _judge_gap(document["alternative"], command.verdict)
+    document["seconds"] = round(command.budget.spent, 1)
+    _write_study(searched.plan, documents, command.store, command.verdict)
+    if "alternative" in document:
         _record_alternative(document, command.store)
         if command.deadline is not None:
             command.deadline.written(command.verdict.exit_code)
-    document["seconds"] = round(command.budget.spent, 1)
-    _write_study(searched.plan, documents, command.store, command.verdict)
 
 
 @contextlib.contextmanager
 def _told_where_the_job_is(command: Command, plan: TunePlan) -> Iterator[None]:
-    """After an interrupt say where the job is, which has been written."""
+    """After an interrupt or a failure say where the job is, if it has been written."""
     verdict = command.verdict
-    try:
+    ending = command.ending
+    if ending.written is None:
         yield
-    except BaseException as error:
-        if "tuned" not in verdict.artifacts or not is_interrupt(error):
-            raise
-        command.ending.error = command.ending.error or error
-        verdict.exit_code = 4
-        verdict.error = command.ending.message(plan.target)
+        return
+    with ending.kept():
+        yield
+        return
+    verdict.exit_code = 4
+    verdict.error = ending.message(plan.target)
 
 
 def _document(searched: Searched, held: HeldSearch) -> dict[str, Any]:
@@ -242,7 +243,7 @@ def _document(searched: Searched, held: HeldSearch) -> dict[str, Any]:
         confidence=_stated_confidence(plan),
     )
     if _is_unheld(searched, held):
-        text = NOT_HELD if held.is_complete else NOT_SOUGHT
+        text = NOT_HELD if held.is_complete else NOT_ALL_SOUGHT
         document["caveat"] = f"{text[0].upper()}{text[1:]}."
     return document
 
@@ -389,9 +390,8 @@ def _searched(
         progress.stage = "searching"
         with study.held():
             open_study(study, rows)
-            if not plan.searches(bool(study.trials())):
-                _check_preferred(plan, study.trials())
-            else:
+            _check_preferred(plan, study.trials())
+            if plan.searches(bool(study.trials())):
                 pool = pool or stack.enter_context(worker_pool(plan, budget))
                 on_best = None
                 if command.deadline is not None:
@@ -417,14 +417,14 @@ def _searched(
 
 
 def _check_preferred(plan: TunePlan, trials: Sequence[Trial]) -> None:
-    """Refuse to choose by a metric that no trial of a study has, without a new trial."""
+    """Refuse to choose by a metric that no trial of the study has: its best ones could not win."""
     name = plan.tune.prefer
     judged = [trial for trial in trials if trial.state == "judged"]
     has_values = [trial.metrics.get(name or "", {}).get("value") is not None for trial in judged]
     if name is not None and judged and not any(has_values):
         raise InputError(
-            f"prefer {name}: no trial of this study has a number for it; give --minutes for new "
-            "ones, and --study NAME for a study of their own."
+            f"prefer {name}: no trial of this study has a number for it; give --study NAME, and "
+            "--minutes, for a study of their own."
         )
 
 
@@ -490,6 +490,8 @@ def _held_alternative(searched: Searched, store: Store, budget: Budget) -> HeldS
             is_complete = False
             return None
         found = decisions_of(plan, searched.rows, store, [trial])
+        if not found:
+            is_complete = False
         return found[0] if found else None
 
     test_share = plan.resolved.job.split.test
@@ -635,12 +637,13 @@ def _write_job(
     code = _prepared_code(plan, document)
     message = PAGELESS.format(plan.target)
     _write(PreparedAnswer(plan.target, text, code, message, plan.overwrites), command.deadline)
+    ending.written = plan.target
     verdict.artifacts["tuned"] = str(plan.target)
     verdict.exit_code = exit_code_of(document)
     if verdict.exit_code:
         verdict.error = compromise(document, plan.target)
     if ending.error is not None:
-        verdict.exit_code = ending.exit_code
+        verdict.exit_code = 4
         verdict.error = ending.message(plan.target)
     if command.deadline is not None:
         command.deadline.written(max(verdict.exit_code, _prepared_code(plan, document)))

@@ -147,7 +147,7 @@ def _published_by(resolved: ResolvedJob, name: str, store_url: str | None) -> di
         raise InputError(
             f"alternative_to {name!r} was trained by another state of the job {job.name!r}, with "
             "another method, parameters, decision, seed, copies, proxy or contract: give the job "
-            "file that trained it (JOB.tuned.yaml if that was run), without overrides."
+            "file that trained it (JOB.tuned.yaml if that was run), with the overrides of that run."
         )
     return {
         "name": bundle.name,

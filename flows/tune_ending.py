@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar
 
 from evenhand.flows.engine import describe_fault, is_interrupt
 from evenhand.flows.tune_deadline import INTERRUPTS
-from evenhand.tasks.errors import EvenhandError
+from evenhand.tasks.errors import EvenhandError, NotCarriedOut
 from evenhand.tasks.tuning.study_document import failed_answer, interrupted_answer
 
 T = TypeVar("T")
@@ -33,19 +33,27 @@ class Ending:
     ----------
     error : BaseException or None
         The interrupt, or the failure.
+    written : Path or None
+        The file of the answer, once it has been written.
     """
 
     def __init__(self) -> None:
         self.error: BaseException | None = None
+        self.written: Path | None = None
         self._handlers: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
         """Begin the block."""
         return self
 
-    def __exit__(self, *_: object) -> None:
-        """Let interrupts end this process again."""
+    def __exit__(self, _: object, error: BaseException | None, traceback: object) -> None:
+        """Let interrupts end this process again, and let a failure name the file of the answer."""
         self.heed_interrupts()
+        if self.written is None or not isinstance(error, Exception):
+            return
+        if not isinstance(error, EvenhandError):
+            error = describe_fault(error)
+        raise NotCarriedOut(failed_answer(str(error), self.written)) from None
 
     @contextlib.contextmanager
     def kept(self, *raised: type[BaseException]) -> Iterator[None]:
@@ -78,13 +86,6 @@ class Ending:
         if self.is_interrupt:
             return "command was interrupted"
         return "command failed"
-
-    @property
-    def exit_code(self) -> int:
-        """The exit code of the command."""
-        if isinstance(self.error, EvenhandError):
-            return self.error.exit_code
-        return 4
 
     def described(self) -> BaseException:
         """Return the interrupt, or the failure without a text that may quote a person's value."""

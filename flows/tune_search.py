@@ -392,10 +392,9 @@ def decisions_of(plan: TunePlan, rows: Rows, store: Store, trials: Sequence[Tria
     for trial in trials:
         if trial.model not in previous:
             candidate = Candidate(trial.kind, trial.method, trial.arguments)
-            record = _judgement_of(plan, rows, store, candidate)
-            if record is None and plan.tune.prefer is not None:
-                # judged when no winner was chosen by this metric
-                record = _judgement_of(_without_preference(plan), rows, store, candidate)
+            record = None
+            for variant in _by_preference(plan):
+                record = record or _judgement_of(variant, rows, store, candidate)
             previous[trial.model] = []
             if record is not None:
                 content = json.loads(store.fetch(record.outputs["judged"]).read_text())
@@ -415,11 +414,19 @@ def _judgement_of(
     return store.find(JUDGE.name, step_key(JUDGE, parameters, inputs, _modules(plan, candidate)))
 
 
-def _without_preference(plan: TunePlan) -> TunePlan:
-    """Return the plan as it is without a metric that the winner is chosen by."""
+def _by_preference(plan: TunePlan) -> Iterator[TunePlan]:
+    """Yield the plan, and those that choose the winner by another metric: models of the same study
+    may have been judged when that was asked for, and then it was measured too.
+    """
+    yield plan
     job = plan.resolved.job
-    changed = job.model_copy(update={"tune": job.tune.model_copy(update={"prefer": None})})
-    return replace(plan, resolved=plan.resolved.model_copy(update={"job": changed}))
+    evaluate = job.evaluate
+    names = [f"consistency.{name}" for name in (*evaluate.counterfactuals, *evaluate.adapted)]
+    names += [f"{kind}.{name}" for kind in TOKEN_METRICS for name in evaluate.terms]
+    for prefer in (None, *names):
+        tune = job.tune.model_copy(update={"prefer": prefer})
+        changed = job.model_copy(update={"tune": tune})
+        yield replace(plan, resolved=plan.resolved.model_copy(update={"job": changed}))
 
 
 def _modules(plan: TunePlan, candidate: Candidate) -> list[str]:

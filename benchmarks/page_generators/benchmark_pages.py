@@ -92,7 +92,7 @@ def main() -> None:
     untuned += untuned_page.sections(read_result("untuned"), _provenance)
     untuned += membership_study.sections(read_result("membership"), _provenance)
     untuned += tuning_page.sections(read_result("tuning"), _provenance)
-    for name in ("tuning_30s", "tuning_30s_wall"):
+    for name in ("tuning_30s", "tuning_30s_wall", "tuning_120s"):
         untuned += short_tuning.short_sections(read_result(name), _provenance)
     untuned += smoothed_thresholds.sections(read_result("smoothed_thresholds"), _provenance)
     untuned += tuned_jobs.sections(read_result("tuned_jobs"), _provenance)

@@ -1,5 +1,5 @@
-"""The part of docs/benchmarks/tuning.md about searches of thirty seconds, and the file of results
-that it is made from: by table, split and system what was handed over in each cell.
+"""The part of docs/benchmarks/tuning.md about searches of thirty seconds and two minutes, and the
+files of results that it is made from: by table, split and system what was handed over in each cell.
 
 The file has all that a later run adds to, as a checkout has no whole results.
 """
@@ -30,8 +30,9 @@ CELL_NAMES = [cell_name(criterion, limit) for criterion, limit in cells()]
 CRITERION_OF = dict(zip(CELL_NAMES, [criterion for criterion, _ in cells()], strict=True))
 # Shares are kept as whole numbers of this unit.
 UNIT = 1e-4
-# Tables and splits of the whole protocol, and its limits; those that were not run yet are missing.
-PROTOCOL = (13, 5, 4)
+# Tables and splits of the whole protocol, and its limits, by the seconds of a search; those that were
+# not run yet are missing.
+PROTOCOLS = {30.0: (13, 5, 4), 120.0: (13, 2, 2)}
 # The goal: no peer is ahead by more than TOLERATED in more than this share of the cells.
 MOST_BEHIND = 0.05
 MOST_SHOWN = 12
@@ -180,7 +181,7 @@ def means(results: Mapping[str, Splits]) -> dict[str, float]:
     """Mean balanced accuracy of each system over the tables, splits and cells in which all of them
     hand over a candidate.
     """
-    systems = [OURS, *PEERS]
+    systems = measured_systems(results)
     values: dict[str, list[float]] = {name: [] for name in systems}
     for every in results.values():
         splits = {}
@@ -200,13 +201,17 @@ def means(results: Mapping[str, Splits]) -> dict[str, float]:
 # the page
 
 TITLES = {
-    "cpu": (
+    (30.0, "cpu"): (
         "Thirty seconds beside other tools",
         "As above with 30 CPU seconds a search.",
     ),
-    "wall": (
+    (30.0, "wall"): (
         "Thirty seconds of the wall clock",
         "As above with 30 seconds of the wall clock a search: `tune` has a worker on each core, the others' libraries as many threads.",
+    ),
+    (120.0, "cpu"): (
+        "Two minutes beside other tools",
+        "As above with 120 CPU seconds a search.",
     ),
 }
 HEAD = """\
@@ -225,13 +230,14 @@ def short_sections(summary: Content, provenance: Callable[[Any], str]) -> list[s
         return []
     results: Mapping[str, Splits] = whole_of(summary)["results"]
     every = [cell for peer in PEERS for cell in compared(results, peer)]
-    title, time = TITLES[summary.get("clock", "cpu")]
+    seconds = float(summary.get("seconds", 30.0))
+    title, time = TITLES[seconds, summary.get("clock", "cpu")]
     # tables whose test rows were looked at when the search was changed
     seen = summary.get("seen", [])
     limits = [limit for limit in LIMITS if cell_name(CRITERION_OF[FREE], limit) in summary["cells"]]
     parts = [
         HEAD.format(title=title, time=time, limits=", ".join(f"{limit:g}" for limit in limits)),
-        _done(results, len(limits)),
+        _done(results, len(limits), PROTOCOLS[seconds]),
         provenance(summary),
         _commits(summary),
     ]
@@ -255,16 +261,30 @@ def short_sections(summary: Content, provenance: Callable[[Any], str]) -> list[s
     return [*parts, *_searches(results), ""]
 
 
-def _done(results: Mapping[str, Splits], limits_run: int) -> str:
+def _done(results: Mapping[str, Splits], limits_run: int, protocol: tuple[int, int, int]) -> str:
+    systems = measured_systems(results)
     done = 0
     for splits in results.values():
         for entries in splits.values():
-            done += all("cells" in entries.get(name, {}) for name in (OURS, *PEERS))
-    tables, splits_of_each, limits = PROTOCOL
-    return (
+            done += all("cells" in entries.get(name, {}) for name in systems)
+    tables, splits_of_each, limits = protocol
+    text = (
         f"Run so far: {done} of {tables * splits_of_each} pairs of table and split, at "
-        f"{limits_run} of {limits} limits.\n"
+        f"{min(limits_run, limits)} of {limits} limits.\n"
     )
+    missing = [NAMES[name] for name in PEERS if name not in systems]
+    if missing:
+        text = text.rstrip() + f" Not run: {' and '.join(missing)}.\n"
+    return text
+
+
+def measured_systems(results: Mapping[str, Splits]) -> list[str]:
+    """Return ours and the peers that were run on any table."""
+    ran = set()
+    for splits in results.values():
+        for entries in splits.values():
+            ran.update(entries)
+    return [OURS, *(name for name in PEERS if name in ran)]
 
 
 def _commits(summary: Content) -> str:
@@ -329,7 +349,7 @@ def _goal(results: Mapping[str, Splits], every: Sequence[Cell]) -> list[str]:
             f"the best other tool {peers[best]:.4f} ({NAMES[best]})."
         )
     shares = []
-    for system in (OURS, *PEERS):
+    for system in measured_systems(results):
         within, count = kept(results, system)
         if count:
             shares.append(f"{NAMES[system]} {within / count:.0%} of {count}")

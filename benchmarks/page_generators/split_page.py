@@ -88,6 +88,7 @@ TOPICS = (
             "Tuning compared with other tools",
             "Thirty seconds beside other tools",
             "Thirty seconds of the wall clock",
+            "Two minutes beside other tools",
             "Thresholds by group on few rows",
             "Shipped jobs of BuDRO, SenSeI and FAIAS compared with tuned ones",
             "Limits on unseen rows",

@@ -632,7 +632,11 @@ def search_for_alternatives(uri: str, name: str, version: str) -> dict[str, Any]
 
     def look_up() -> dict[str, Any]:
         chain = read_registry(uri, lambda client: read_chain(client, name))
-        records = chain.of("alternative", version)
+        records = []
+        for record in chain.of("alternative", version):
+            # a record that somebody made by hand may have no number
+            if isinstance(record.content.get("alternative_gap"), int | float):
+                records.append(record)
         if not records:
             return {}
         last = records[-1].content

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from evenhand.fairlib.catalogue import better
@@ -41,6 +42,11 @@ def alternative_rules(
     if metric is not None:
         with input_errors(f"--alternative-metric {metric!r}: ", end="."):
             better(metric)
+        if "." not in metric:
+            raise InputError(
+                f"--alternative-metric {metric!r} is no disparity: name a metric of groups or "
+                "copies."
+            )
     limits = list(no_worse or NO_WORSE)
     for text in limits:
         name, _ = read_no_worse(text, "--alternative-no-worse")
@@ -71,57 +77,84 @@ def unmet_alternative(policy: Record, chain: Chain, version: str) -> str | None:
 
     An alternative that any search has found counts, if it had to keep as much as the policy says or
     more. That there is none counts only by a search of the size that the policy asks for, whose
-    alternatives had to keep no more than that.
+    alternatives had to keep no more than that, and which has not found a larger difference either.
     """
     rules = policy.content.get("alternative")
     if not rules:
         return None
-    records = _counted(policy, chain, version, rules["metric"])
-    found = [record for record in records if _keeps_as_much(rules, record)]
-    worst = max(found, key=_gap_of, default=None)
-    if worst is not None and _gap_of(worst) > rules["gap"]:
+    metric = rules["metric"]
+    if metric is not None and "." not in metric:
+        return f"its policy names {metric} for alternatives, which is no disparity: set it again"
+    asked = _tolerances(rules["no_worse"])
+    searches = _counted(policy, chain, version, metric)
+    found = [search for search in searches if search.keeps_as_much(asked)]
+    worst = max(found, key=lambda search: search.gap, default=None)
+    if worst is not None and worst.gap > rules["gap"]:
         return (
             f"a search found a less discriminatory alternative (record {worst.number}): "
-            f"{worst.content['metric']} {_comparative(worst)} by {_gap_of(worst):.3g}, and the "
-            f"policy allows {rules['gap']:g}"
+            f"{worst.metric} {worst.comparative} by {worst.gap:.3g}, and the policy allows "
+            f"{rules['gap']:g}"
         )
-    pinned_cell = terms_of(policy.content).settings["min_cell"]
-    shortfalls = [_shortfall(rules, record, pinned_cell) for record in records]
+    min_cell = terms_of(policy.content).settings["min_cell"]
+    shortfalls = [_shortfall(rules, search, min_cell) for search in searches]
     if any(shortfall is None for shortfall in shortfalls):
         return None
     cure = f"`evenhand tune JOB --alternative-to models:/{chain.name}/{version}` searches them"
     if shortfalls:
         return f"its last search for alternatives does not count: {shortfalls[-1]}; {cure}"
     subject = "less discriminatory alternatives"
-    if rules["metric"] is not None:
-        subject += f" in {rules['metric']}"
+    if metric is not None:
+        subject += f" in {metric}"
     return f"no search for {subject} to it is recorded; {cure}"
 
 
-def _counted(policy: Record, chain: Chain, version: str, metric: str | None) -> list[Record]:
-    """Return the searches for alternatives to a version in the policy's metric, by a key that may
-    measure where the policy lists such keys.
+@dataclass(frozen=True)
+class RecordedSearch:
+    """What a record says of a search for alternatives."""
+
+    number: int
+    metric: str
+    gap: float  # the difference that it found; infinite where the record has no such number
+    models: int  # different models that it judged
+    min_cell: int | None  # None in records of older versions
+    no_worse: Mapping[str, float]  # by metric how much of it an alternative could lose
+    limits: Sequence[str]  # further limits
+
+    @property
+    def comparative(self) -> str:
+        """How the alternative's metric differs from the model's."""
+        return {"lower": "smaller", "higher": "larger"}[better(self.metric)]
+
+    def keeps_as_much(self, asked: Mapping[str, float]) -> bool:
+        """Whether what was found had to keep all that is asked."""
+        return all(name in self.no_worse and self.no_worse[name] <= asked[name] for name in asked)
+
+
+def read_search(record: Record) -> RecordedSearch | None:
+    """Read the record of a search; None for one that this tool has not written, or that was for no
+    disparity, as older versions allowed.
     """
-    keys = keys_of(policy.content, "measured_by")
-    records = []
-    for record in chain.of("alternative", version):
-        is_measurer = not keys or signer(chain.name, record) in keys
-        # older versions let a search for a better performance pass for one
-        is_of_disparity = "." in record.content["metric"]
-        if is_measurer and is_of_disparity and metric in (None, record.content["metric"]):
-            records.append(record)
-    return records
-
-
-def _gap_of(record: Record) -> float:
-    """The difference that a search found; infinite where it is no number."""
-    gap = float(record.content["alternative_gap"])
-    return gap if math.isfinite(gap) and gap >= 0 else math.inf
-
-
-def _comparative(record: Record) -> str:
-    """How the alternative's metric differs from the model's."""
-    return {"lower": "smaller", "higher": "larger"}[better(record.content["metric"])]
+    content = record.content
+    try:
+        metric = str(content["metric"])
+        better(metric)
+        models = int(content.get("judged_models", content["models"]))
+        # copies of a model are no further models
+        models = min(models, int(content.get("distinct", models)))
+        min_cell = content.get("min_cell")
+        gap = float(content["alternative_gap"])
+        search = RecordedSearch(
+            record.number,
+            metric,
+            gap if math.isfinite(gap) and gap >= 0 else math.inf,
+            models,
+            None if min_cell is None else int(min_cell),
+            _tolerances(list(content.get("no_worse") or ())),
+            list(map(str, content.get("where") or ())),
+        )
+    except (KeyError, TypeError, ValueError, InputError):
+        return None
+    return search if "." in metric else None
 
 
 def _tolerances(texts: Sequence[str]) -> dict[str, float]:
@@ -129,29 +162,32 @@ def _tolerances(texts: Sequence[str]) -> dict[str, float]:
     return dict(read_no_worse(text) for text in texts)
 
 
-def _keeps_as_much(rules: Mapping[str, Any], record: Record) -> bool:
-    """Whether what a search found had to keep all that a policy asks for."""
-    kept = _tolerances(record.content.get("no_worse") or ())
-    asked = _tolerances(rules["no_worse"])
-    return all(name in kept and kept[name] <= by for name, by in asked.items())
+def _counted(
+    policy: Record, chain: Chain, version: str, metric: str | None
+) -> list[RecordedSearch]:
+    """Return the searches for alternatives to a version in the policy's metric, by a key that may
+    measure where the policy lists such keys.
+    """
+    keys = keys_of(policy.content, "measured_by")
+    searches = []
+    for record in chain.of("alternative", version):
+        search = read_search(record)
+        is_measurer = not keys or signer(chain.name, record) in keys
+        if search is not None and is_measurer and metric in (None, search.metric):
+            searches.append(search)
+    return searches
 
 
-def _shortfall(rules: Mapping[str, Any], record: Record, pinned_cell: int) -> str | None:
+def _shortfall(rules: Mapping[str, Any], search: RecordedSearch, min_cell: int) -> str | None:
     """Say in what a search falls short of what a policy asks for; None if in nothing."""
-    content = record.content
-    models = content.get("judged_models", content["models"])
-    # copies of a model are no further models
-    models = min(models, content.get("distinct", models))
-    if models < rules["models"]:
-        return f"it judged {models} models, and the policy asks for {rules['models']}"
-    min_cell = content.get("min_cell", pinned_cell)
-    if min_cell > pinned_cell:
-        return f"it left out groups by min_cell {min_cell}, and the policy pins {pinned_cell}"
-    further_limits = content.get("where") or []
-    if further_limits:
-        return f"its alternatives had to keep {further_limits[0]} as well"
+    if search.models < rules["models"]:
+        return f"it judged {search.models} models, and the policy asks for {rules['models']}"
+    if search.min_cell is not None and search.min_cell > min_cell:
+        return f"it left out groups by min_cell {search.min_cell}, and the policy pins {min_cell}"
+    if search.limits:
+        return f"its alternatives had to keep {search.limits[0]} as well"
     allowed = _tolerances(rules["no_worse"])
-    for name, by in _tolerances(content.get("no_worse") or ()).items():
+    for name, by in search.no_worse.items():
         if name not in allowed:
             return f"its alternatives had to keep {name}, which the policy does not ask for"
         if by < allowed[name]:
@@ -159,4 +195,10 @@ def _shortfall(rules: Mapping[str, Any], record: Record, pinned_cell: int) -> st
                 f"its alternatives had to keep {name} within {by:g}, and the policy allows "
                 f"{allowed[name]:g}"
             )
+    if search.gap > rules["gap"]:
+        # what it found may be worse than the policy allows, and hides what is not
+        return (
+            f"it found a difference of {search.gap:.3g} with models that may be worse than the "
+            f"policy allows ({' and '.join(rules['no_worse'])})"
+        )
     return None

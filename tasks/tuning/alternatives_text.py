@@ -14,7 +14,10 @@ NOT_HELD = (
     "would show it"
 )
 
-NOT_SOUGHT = "there was no time to look for an alternative that is no worse on unseen rows too"
+NOT_ALL_SOUGHT = (
+    "not all alternatives were examined for one that is no worse on unseen rows too, for lack of "
+    "time or of their kept decisions"
+)
 
 
 def found_sentence(content: Mapping[str, Any]) -> str:

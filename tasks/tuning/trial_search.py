@@ -21,7 +21,13 @@ from evenhand.fairlib.execution import derive_seed, generator
 from evenhand.fairlib.tuning.budget import Budget, Work
 from evenhand.fairlib.tuning.space import Choice, Dimension, Space, Whole
 from evenhand.fairlib.tuning.study import Aim, Estimates, Trial, beats, is_kept, leading, within
-from evenhand.tasks.errors import EvenhandError, OutOfTime, ProcessLost, internal_fault
+from evenhand.tasks.errors import (
+    EvenhandError,
+    OutOfTime,
+    ProcessLost,
+    disk_is_full,
+    internal_fault,
+)
 from evenhand.tasks.evaluating.control_names import CONTROLS, MAJORITY
 from evenhand.tasks.execution.store import acquired
 
@@ -627,7 +633,7 @@ class _Search:
         of the rows, which are kept, or is of the stream of random settings, where a failure counts
         as a setting that is no better. Raises `caught` after so many such models in a row.
         """
-        if not isinstance(caught, ProcessLost | OSError | MemoryError):
+        if not isinstance(caught, ProcessLost | MemoryError) and not disk_is_full(caught):
             return False
         with self.guard:
             is_first_time = trial.number not in self.lost

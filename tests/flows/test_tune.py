@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import shutil
 import signal
@@ -545,6 +546,21 @@ def test_an_interrupt_of_the_page_says_where_the_job_is(
     assert "interrupted: the best so far is in " in done.stderr
     assert "report" not in done.stdout
     assert (searching.folder / "job.tuned.yaml").exists()
+
+
+def test_a_page_that_cannot_be_written_hides_no_job(
+    searching: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> Any:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(tuning, "_write_study", full)
+    done = tune(searching, "--trials", "4", code=4)
+    target = searching.folder / "job.tuned.yaml"
+    assert f"the disk is full: free some space, then run again: the best so far is in {target}" in (
+        done.stderr
+    )
+    assert target.exists()
 
 
 def test_a_file_of_another_command_is_not_overwritten(

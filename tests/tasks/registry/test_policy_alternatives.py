@@ -66,6 +66,9 @@ def test_what_was_found_counts_if_it_kept_as_much_as_asked() -> None:
     """A search that allows a worse model says nothing about one that is as good."""
     loose = SEARCH | {"alternative_gap": 0.3, "no_worse": ["balanced_accuracy by 0.3"]}
     assert reason(loose, SEARCH) is None
+    # and is no evidence that there is none
+    assert "it found a difference of 0.3 with models that may be worse" in str(reason(loose))
+    assert reason(loose | {"alternative_gap": 0.01}) is None
     strict = loose | {"no_worse": ["balanced_accuracy by 0.001", "auc by 0.1"]}
     assert "smaller by 0.3" in str(reason(strict, SEARCH))
     # a gap that is no number refuses
@@ -79,6 +82,30 @@ def test_a_search_for_better_performance_is_none_for_alternatives() -> None:
     assert reason(SEARCH, alternative=rules) is None
     higher = SEARCH | {"metric": "impact_ratio.sex", "alternative_gap": 0.3}
     assert "impact_ratio.sex larger by 0.3" in str(reason(higher, alternative=rules))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"metric": 5},
+        {"metric": "foo.bar", "alternative_gap": 9.0},
+        {"alternative_gap": "n/a"},
+        {"alternative_gap": None},
+        {"judged_models": "many"},
+        {"no_worse": "balanced_accuracy"},
+        {"no_worse": 3},
+        {"min_cell": "few"},
+    ],
+)
+def test_a_record_that_was_made_by_hand_counts_for_nothing(changes: dict[str, Any]) -> None:
+    assert "no search for less discriminatory alternatives" in str(reason(SEARCH | changes))
+    assert reason(SEARCH | changes, SEARCH) is None
+
+
+def test_a_policy_of_an_older_version_may_name_no_disparity() -> None:
+    assert RULES is not None
+    words = str(reason(SEARCH, alternative={**RULES, "metric": "log_loss"}))
+    assert "names log_loss for alternatives, which is no disparity: set it again" in words
 
 
 SHORT = {
@@ -127,6 +154,7 @@ def test_options_are_checked_and_shown() -> None:
     for arguments, words in (
         ((None, "auc", None, ()), "need --alternative-gap"),
         ((0.1, "gap_mex.sex", None, ()), "--alternative-metric 'gap_mex.sex'"),
+        ((0.1, "auc", None, ()), "--alternative-metric 'auc' is no disparity"),
         ((0.1, None, None, ("auc",)), "--alternative-no-worse 'auc' is not of the form"),
         ((0.1, None, None, ("aucc by 0.1",)), "--alternative-no-worse 'aucc by 0.1'"),
     ):

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from evenhand.fairlib.tuning.budget import Budget, cpu_seconds_of_processes
+from evenhand.fairlib.tuning.space import Space
 from evenhand.fairlib.tuning.study import CONFIDENCE, Trial, answer
 from evenhand.flows import classifier_jobs as classifier
 from evenhand.flows.engine import (
@@ -209,7 +210,8 @@ def _write_page(
         documents["alternative"] = document["alternative"]
         _judge_gap(document["alternative"], command.verdict)
     document["seconds"] = round(command.budget.spent, 1)
-    _write_study(searched.plan, documents, command.store, command.verdict)
+    methods = searched.rows.plan.methods
+    _write_study(searched.plan, methods, documents, command.store, command.verdict)
     if "alternative" in document:
         _record_alternative(document, command.store)
         if command.deadline is not None:
@@ -272,15 +274,22 @@ def _is_unheld(searched: Searched, held: HeldSearch) -> bool:
 
 
 def _write_study(
-    plan: TunePlan, documents: Mapping[str, Any], store: Store, verdict: Verdict
+    plan: TunePlan,
+    methods: Mapping[str, Space],
+    documents: Mapping[str, Any],
+    store: Store,
+    verdict: Verdict,
 ) -> None:
-    """Write the study as JSON and its page, and put its notes into the verdict."""
+    """Write the study as JSON and its page, and put its notes into the verdict; `methods` are those
+    that were searched, with their spaces.
+    """
     document = documents["tuning"]
     document["notes"] = [*notes_of_plan(plan), *notes_of(document)]
     folder = RunFolder(store, verdict)
     folder.write_json("tuning", "tuning.json", document, "the study as JSON")
     verdict.notes += document["notes"]
-    folder.write_report("tune", documents, {"made": [["The search", facts(plan, document)]]})
+    made = [["The search", facts(plan, methods, document)]]
+    folder.write_report("tune", documents, {"made": made})
 
 
 def budget_of(plan: TunePlan, started: float, cpu_before: float | None) -> Budget:
@@ -542,7 +551,11 @@ def _add_certificate(
             len(good),
             data.people if data.counts_people else None,
         )
-    content["space"] = facts_of_space(plan)
+    content["space"] = facts_of_space(searched.rows.plan.methods)
+    content["table"] = searched.rows.identity["table"]
+    content["study"] = searched.study.folder.name
+    content["rows"] = searched.rows.count
+    content["folds"] = searched.rows.folds
     content["rules"] = sorted({rule.decision for rule in searched.rows.plan.judged_under})
     content["min_cell"] = plan.resolved.job.evaluate.min_cell
     content["allowed"] = plan.tune.alternative_gap
@@ -802,22 +815,24 @@ def _short(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     return short
 
 
-def facts(plan: TunePlan, document: Mapping[str, Any]) -> list[list[str]]:
+def facts(
+    plan: TunePlan, methods: Mapping[str, Space], document: Mapping[str, Any]
+) -> list[list[str]]:
     """Return what the page shows of this search next to its results, as names and values."""
     return [
         ["Job", document["job"]],
         ["Study", document["study"]],
-        *facts_of_space(plan),
+        *facts_of_space(methods),
         ["Rules of decisions", ", ".join(document["decisions"])],
         ["Seed", str(plan.resolved.job.seed)],
         ["Seconds", f"{document['seconds']:.1f}"],
     ]
 
 
-def facts_of_space(plan: TunePlan) -> list[list[str]]:
+def facts_of_space(methods: Mapping[str, Space]) -> list[list[str]]:
     """Return the searched parameters of each method, as names and values."""
     spaces = []
-    for name, space in plan.methods.items():
+    for name, space in methods.items():
         ranges = []
         for key, dimension in space.items():
             text = f"{key}: {dimension}"

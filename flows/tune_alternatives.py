@@ -528,6 +528,7 @@ def record_content(document: Mapping[str, Any], digest: str) -> dict[str, Any]:
     }
     counts = result.get("multiplicity")
     if counts is not None:
-        shown = ("models", "as_good", "people", "ambiguity", "discrepancy")
+        shown = ("models", "as_good", "people", "ambiguity", "discrepancy", "mean")
+        shown += ("by_group", "min_cell")
         content["multiplicity"] = {key: counts[key] for key in shown}
     return dict(json.loads(json.dumps(content)))

@@ -499,7 +499,7 @@ def _space(resolved: ResolvedJob, variant: ResolvedJob) -> spaces.Space:
         low = budget / BUDGET_FACTOR
         high = budget * BUDGET_FACTOR
         space["perturbation_budget"] = spaces.Real(low, high, log=True, default=budget)
-    hidden = tuple(column.name for column in resolved.contract.sensitive if column.is_feature)
+    hidden = _sensitive_inputs(resolved)
     if hidden and _may_leave_out(variant, hidden):
         space[LEAVE_OUT] = spaces.Choice(((), hidden), ())
     kinds = _metric_kinds(variant)
@@ -508,7 +508,7 @@ def _space(resolved: ResolvedJob, variant: ResolvedJob) -> spaces.Space:
     job_space = resolved.job.tune.space
     _check_space_keys(job_space)
     if variant.method in job_space:
-        _restrict(space, resolved, variant, hidden)
+        _restrict(space, resolved, variant)
     return space
 
 
@@ -540,18 +540,19 @@ def _restrict(
     space: dict[str, spaces.Dimension],
     resolved: ResolvedJob,
     variant: ResolvedJob,
-    hidden: Sequence[str],
 ) -> None:
-    """Apply the job's key `space.METHOD` to a method's space; `hidden` may be left out."""
+    """Apply the job's key `space.METHOD` to a method's space."""
     name = variant.method
     dimensions = resolved.job.tune.space[name]
     if not isinstance(dimensions, Mapping):
         raise InputError(f"space.{name} must be a mapping of parameters to values or ranges.")
     parameters = inspect.signature(method_class(name).__init__).parameters
     accepted = [item for item in list(parameters)[1:] if item not in RESERVED_ARGUMENTS]
-    for key in (LEAVE_OUT, METRIC):
-        if key in space:
-            accepted.append(key)
+    if _has_no_way_with_columns(variant):
+        accepted.append(LEAVE_OUT)
+    if METRIC in space:
+        accepted.append(METRIC)
+    example = next(iter(_sensitive_inputs(resolved)), "COLUMN")
     for key, value in dimensions.items():
         if key not in accepted:
             raise InputError(
@@ -570,9 +571,39 @@ def _restrict(
         if key == LEAVE_OUT and not _are_lists(_ends(space[key])):
             raise InputError(
                 f"space.{name}.leave_out must be a list of lists of columns, such as [[], "
-                f"[{hidden[0]}]]."
+                f"[{example}]]."
             )
         _check_ends(resolved, name, key, space[key])
+
+
+def with_proxy_features(plan: TunePlan, sets: Sequence[Sequence[str]]) -> TunePlan:
+    """Return the plan in which methods may also do without the sensitive columns and a set of
+    columns that predict a group.
+
+    Not where the job says what a method may leave out. A set without which the job cannot be is not
+    tried.
+    """
+    hidden = _sensitive_inputs(plan.resolved)
+    methods = {}
+    for name, space in plan.methods.items():
+        methods[name] = dict(space)
+        given = plan.tune.space.get(name)
+        if isinstance(given, Mapping) and LEAVE_OUT in given:
+            continue
+        values: list[tuple[str, ...]] = [()]
+        if hidden:
+            values.append(hidden)
+        for columns in sets:
+            if _may_leave_out(plan.variants[name], (*hidden, *columns)):
+                values.append((*hidden, *columns))
+        if len(values) > 1 and (LEAVE_OUT in space or not hidden):
+            methods[name][LEAVE_OUT] = spaces.Choice(tuple(values), ())
+    return replace(plan, methods=methods)
+
+
+def _sensitive_inputs(resolved: ResolvedJob) -> tuple[str, ...]:
+    """Return the sensitive columns that are model inputs."""
+    return tuple(column.name for column in resolved.contract.sensitive if column.is_feature)
 
 
 def _metric_kinds(variant: ResolvedJob) -> tuple[str, ...]:
@@ -613,14 +644,19 @@ def _may_leave_out(variant: ResolvedJob, names: Sequence[str]) -> bool:
     """Whether a method can do without columns; with a metric or copies it has its own way with
     them.
     """
-    spec = METHODS[variant.method]
-    if spec.needs_metric or spec.needs_counterfactuals:
+    if not _has_no_way_with_columns(variant):
         return False
     try:
         resolve(_leaving_out(variant.job, names), variant.folder)
     except InputError:
         return False
     return True
+
+
+def _has_no_way_with_columns(variant: ResolvedJob) -> bool:
+    """Whether a method has neither a fair metric nor copies, which say what columns count."""
+    spec = METHODS[variant.method]
+    return not (spec.needs_metric or spec.needs_counterfactuals)
 
 
 def _leaving_out(job: Job, names: Sequence[str]) -> Job:
@@ -917,24 +953,15 @@ def plan_of_rows(plan: TunePlan, rows: int) -> Plan:
     is_champion = plan.alternative is not None
     if METHODS[job_method].plain != job_method or job.decision.equal is not None or is_champion:
         as_it_is = [Candidate(JOB)]
-    quick: list[Candidate] = []
-    without_sensitive: list[Candidate] = []
-    slow: list[Candidate] = []
-    for method, space in plan.methods.items():
-        defaults = {key: item.default for key, item in space.items()}
-        candidate = Candidate(DEFAULT, method, defaults)
-        if method not in QUICK_METHODS:
-            slow.append(candidate)
-            continue
-        quick.append(candidate)
-        if METHODS[method].plain == method and _hidden_choice(space):
-            arguments = {**defaults, LEAVE_OUT: _hidden_choice(space)}
-            without_sensitive.append(Candidate(DEFAULT, method, arguments))
+    defaults = [_default(method, space) for method, space in plan.methods.items()]
+    quick = [item for item in defaults if item.method in QUICK_METHODS]
+    slow = [item for item in defaults if item.method not in QUICK_METHODS]
+    without_columns = _without_columns(quick, plan.methods)
     # the learners without mitigation, with thresholds by group: the surest answer within limits
     quick.sort(key=lambda item: METHODS[item.method or job_method].plain != item.method)
     if rows < LARGE_TABLE:
         quick += _cautious(quick, plan.methods)
-    quick += without_sensitive
+    quick += without_columns
     if job_method in QUICK_METHODS:
         fixed = [*controls, *as_it_is, *quick, *slow]
     else:
@@ -960,6 +987,27 @@ def plan_of_rows(plan: TunePlan, rows: int) -> Plan:
         is_champion,
         first_part_of(rows),
     )
+
+
+def _default(method: str, space: spaces.Space) -> Candidate:
+    """Return the candidate with the defaults of a method's space."""
+    return Candidate(DEFAULT, method, {key: item.default for key, item in space.items()})
+
+
+def _without_columns(
+    defaults: Sequence[Candidate], methods: Mapping[str, spaces.Space]
+) -> list[Candidate]:
+    """Return the candidates of learners without mitigation without each set of columns that their
+    method may leave out.
+    """
+    candidates = []
+    for candidate in defaults:
+        method = candidate.method or ""
+        if METHODS[method].plain == method:
+            for columns in _left_out_sets(methods[method]):
+                arguments = {**candidate.arguments, LEAVE_OUT: columns}
+                candidates.append(Candidate(DEFAULT, method, arguments))
+    return candidates
 
 
 def _cautious(
@@ -1006,12 +1054,12 @@ def first_part_of(rows: int) -> int:
     return divisor
 
 
-def _hidden_choice(space: spaces.Space) -> Sequence[str]:
-    """Return the columns that a method can leave out; none if it does without that."""
+def _left_out_sets(space: spaces.Space) -> list[Sequence[str]]:
+    """Return the sets of columns that a method may leave out; without the empty one."""
     dimension = space.get(LEAVE_OUT)
     if not isinstance(dimension, spaces.Choice):
-        return ()
-    return max(dimension.values, key=len)
+        return []
+    return [columns for columns in dimension.values if columns]
 
 
 def compiling_seconds(methods: Iterable[str]) -> dict[str, float]:

@@ -38,6 +38,7 @@ from evenhand.flows.tune_plan import (
     decision_of,
     plan_of_rows,
     with_metric,
+    with_proxy_features,
 )
 from evenhand.flows.workers import Pool, cores, make_pool
 from evenhand.tasks.errors import InputError, OutOfTime
@@ -155,6 +156,8 @@ class Rows:
         plan = _within_kinds(plan, metrics)
         data = read_dataset(steps.store.fetch(train))
         check_evidence(plan, data)
+        if plan.alternative is not None:
+            plan = with_proxy_features(plan, _proxy_features(data, plan.resolved.job.seed))
         folds = plan.folds(len(data.y))
         check_folds(data, folds)
         searched = plan_of_rows(plan, len(data.y))
@@ -211,6 +214,17 @@ def _learned_metrics(plan: TunePlan, steps: Steps, train: Artifact) -> dict[str,
             continue
         metrics[kind] = steps.output("fair_metric", "metric")
     return metrics
+
+
+def _proxy_features(data: Dataset, seed: int) -> list[tuple[str, ...]]:
+    """Return sets of columns that predict a group, by the training rows without their labels."""
+    # imported lazily: other searches do not need it
+    from evenhand.fairlib.execution import derive_seed
+    from evenhand.fairlib.methods.proxy_features import nested_proxy_features
+
+    return nested_proxy_features(
+        data.X, data.groups, data.sensitive, seed=derive_seed(seed, "proxy-features")
+    )
 
 
 def _within_kinds(plan: TunePlan, metrics: Mapping[str, Artifact]) -> TunePlan:

@@ -90,6 +90,9 @@ def sections(content: Mapping[str, Any], provenance: Callable[[Any], str]) -> li
     gain = f"no bound, as {found['gain_reason']}"
     if found["gain_bound"] is not None:
         gain = f"at most {found['gain_bound']:.4f}"
+        # gaps cannot be below 0
+        if found["gain_bound"] >= found["best"]["value"]:
+            gain += ", which is all that there is"
     lines = [
         "| metric | the job | best | best that keeps its utility on unseen rows | random settings | better settings | gain |",
         "|---|---|---|---|---|---|---|",

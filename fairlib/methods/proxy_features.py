@@ -129,6 +129,59 @@ def columns_to_leave_out(
     return LeftOutColumns((), None, aucs)
 
 
+def nested_proxy_features(
+    X: Float32,
+    feature_groups: Mapping[str, Sequence[int]],
+    groups: Mapping[str, NDArray[Any]],
+    *,
+    most: int = 3,
+    seed: int = 0,
+) -> list[tuple[str, ...]]:
+    """Sets of proxy features that a model may do without, each within the next one.
+
+    A set has the columns whose cross-validated AUC against some group is at least a threshold.
+    Which one is worth its loss of accuracy is left to who compares their models.
+
+    Parameters
+    ----------
+    X : ndarray of float32, shape (n, d)
+        Encoded rows; at most 6,000 are read.
+    feature_groups : mapping of str to sequence of int
+        Columns of X by column of the table.
+    groups : mapping of str to ndarray, shape (n,)
+        Group of every row, by sensitive attribute. A column of an attribute's name is in no set.
+    most : int, default 3
+        Number of sets at most: the smallest, the largest, and those between them.
+    seed : int, default 0
+        Of the rows that are drawn.
+
+    Returns
+    -------
+    list of tuple of str
+        The smallest first; empty where no column predicts a group. None has all columns.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> sex = np.repeat([0, 1], 500)
+    >>> near, far = sex + rng.normal(scale=[[0.3], [3.0]], size=(2, 1000))
+    >>> X = np.column_stack([near, far, rng.normal(size=1000)]).astype(np.float32)
+    >>> nested_proxy_features(X, {"near": [0], "far": [1], "merit": [2]}, {"sex": sex})
+    [('near',), ('near', 'far')]
+    """
+    inputs = {name: list(at) for name, at in feature_groups.items() if name not in groups}
+    read = sample_rows(len(X), MOST_ROWS, generator(seed, "proxy-features"))
+    if len(read) < LEAST_ROWS:
+        return []
+    attributes = {name: group_texts(np.asarray(values)[read]) for name, values in groups.items()}
+    aucs = _aucs(np.asarray(X[read], dtype=np.float32), inputs, attributes, seed)
+    sets = list(_candidates(aucs, attributes).values())[::-1]
+    if len(sets) <= most:
+        return sets
+    places = np.linspace(0, len(sets) - 1, most).round().astype(int)
+    return [sets[place] for place in places]
+
+
 def _aucs(
     X: Float32, inputs: Mapping[str, list[int]], attributes: Mapping[str, NDArray[Any]], seed: int
 ) -> dict[str, float]:

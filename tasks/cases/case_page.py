@@ -323,6 +323,16 @@ def _alternative_blocks(case: Case) -> Iterator[Block]:
             f"single one about up to {single}. "
             "Whether this person is one of them is not known: the search keeps no person."
         )
+        rows: list[list[Any]] = []
+        # records of older versions have no groups
+        for attribute, groups in counts.get("by_group", {}).items():
+            for name, group in groups.items():
+                if group is not None:
+                    share = formats.percent(group["ambiguity"])
+                    rows.append([f"{attribute}: {name}", f"{group['people']:,.0f}", share])
+        if rows:
+            columns = ["Group", "People", "Decided otherwise by some"]
+            yield Table("Equally good models by group", columns, rows)
 
 
 def _input_blocks(case: Case) -> Iterator[Block]:

@@ -62,6 +62,11 @@ def bound_sentences(content: Mapping[str, Any]) -> list[str]:
             f"the best found ({_gain_terms(content)}); what a longer guided search finds is not "
             "bounded"
         )
+    elif content["gain_bound"] == content.get("gain_possible"):
+        sentences.append(
+            f"no search can gain more than {content['gain_bound']:.3g} of {content['metric']}: it "
+            "has no better value"
+        )
     else:
         sentences.append(
             f"{content['longer']:g} times as many random settings would gain at most "

@@ -31,6 +31,7 @@ from evenhand.flows.tune_plan import (
     plan_of_rows,
     tuned_job,
     unjudged_text,
+    with_proxy_features,
 )
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.tuning.trial_search import DEFAULT, JOB, Candidate
@@ -503,3 +504,20 @@ def test_a_tuned_job_has_the_calibration_of_its_trial(reading: Bench) -> None:
     job = tuned_job(plan, trial, 100)
     assert (job.calibration, job.decision.threshold) == ("isotonic", "observed")
     assert resolve(job, plan.resolved.folder).job.calibration == "isotonic"
+
+
+def test_an_alternative_may_leave_out_what_predicts_a_group(reading: Bench) -> None:
+    """With and without sensitive inputs; not where the job says what is left out."""
+    reading.job["tune"] = {"alternative_to": reading.job["name"], "methods": ["gbdt", "clp"]}
+    plan = with_proxy_features(make_plan(str(reading.write())), [("income",), ("income", "job")])
+    values = plan.methods["gbdt"]["leave_out"].values  # type: ignore[union-attr]
+    hidden = values[1]
+    assert values == ((), hidden, (*hidden, "income"), (*hidden, "income", "job"))
+    # a method with copies has its own way with columns
+    assert "leave_out" not in plan.methods["clp"]
+    fixed = plan_of_rows(plan, 400).fixed
+    left_out = [item.arguments["leave_out"] for item in fixed if item.arguments.get("leave_out")]
+    assert (*hidden, "income", "job") in left_out
+    reading.job["tune"]["space"] = {"gbdt": {"leave_out": [[], ["income"]]}}
+    own = with_proxy_features(make_plan(str(reading.write()), force=True), [("job",)])
+    assert own.methods["gbdt"]["leave_out"].values == ([], ["income"])  # type: ignore[union-attr]

@@ -50,11 +50,16 @@ def build(documents: Documents) -> Section:
 
 def _summary(content: Json) -> Table:
     """The numbers of the search."""
-    rows: list[list[Value]] = [
+    rows = _subject(content)
+    rows += [
         [f"{content['metric']} of the model", f"{content['champion']['value']:.4f}"],
         [f"{content['metric']} of the best alternative", f"{content['best']['value']:.4f}"],
         ["Difference (alternative_gap)", f"{content['alternative_gap']:.4f}"],
     ]
+    allowed = content.get("allowed")
+    if allowed is not None:
+        word = "above it" if content["alternative_gap"] > allowed else "within it"
+        rows.append(["Largest difference that was asked for", f"{allowed:g}: {word}"])
     held = content.get("held")
     if held is not None:
         name = "an alternative that is no worse on unseen rows"
@@ -79,6 +84,24 @@ def _summary(content: Json) -> Table:
     if content["p_value"] is not None:
         rows.append(["p-value of the tail’s distribution", f"{content['p_value']:.2f}"])
     return Table("The search in numbers", ["Quantity", "Value"], rows, pairs=True)
+
+
+def _subject(content: Json) -> list[list[Value]]:
+    """The model, the table and the study that the numbers are of; older studies lack the last."""
+    model = content["to"]
+    if content.get("model"):
+        named = content["model"]
+        model = f"{named['name']} version {named['version']}" if named["version"] else named["uri"]
+    rows: list[list[Value]] = [["The model", model], ["Its job", content.get("job", "")]]
+    if "table" in content:
+        rows.append(["Study", content["study"]])
+        rows.append(["SHA-256 of the table", content["table"]])
+        rows.append(["Training rows, judged in so many folds", _rows_and_folds(content)])
+    return rows
+
+
+def _rows_and_folds(content: Json) -> str:
+    return f"{content['rows']:,} in {content['folds']}"
 
 
 def _people(counts: Json) -> list[Block]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 import pytest
 
-from evenhand.fairlib.methods.proxy_features import columns_to_leave_out
+from evenhand.fairlib.methods.proxy_features import columns_to_leave_out, nested_proxy_features
 
 N = 2000
 
@@ -107,3 +108,24 @@ def test_the_choice_is_reproducible_and_few_rows_choose_nothing() -> None:
     assert chosen(columns, people, people=numbers) == chosen(columns, people, people=numbers)
     few = {name: values[:40] for name, values in columns.items()}
     assert chosen(few, {name: values[:40] for name, values in people.items()}).columns == ()
+
+
+def test_sets_of_proxy_features_are_nested() -> None:
+    rng = np.random.default_rng(0)
+    group = np.repeat(["a", "b"], 600)
+    shift = (group == "b").astype(float)
+    spreads = (0.2, 0.5, 1.0, 2.0, 4.0)
+    columns = [shift + rng.normal(scale=spread, size=1200) for spread in spreads]
+    X = np.column_stack([*columns, rng.normal(size=1200)]).astype(np.float32)
+    names = {f"p{number}": [number] for number in range(5)} | {"merit": [5], "team": [5]}
+    sets = nested_proxy_features(X, names, {"team": group})
+    assert len(sets) == 3
+    assert sets[0][0] == "p0"
+    for smaller, larger in itertools.pairwise(sets):
+        assert set(smaller) < set(larger)
+    assert "merit" not in sets[-1]
+    assert "team" not in sets[-1]
+    assert nested_proxy_features(X, names, {"team": group}, most=1) == [sets[0]]
+    # nothing predicts a group, or there are too few rows
+    assert nested_proxy_features(X, {"merit": [5]}, {"team": group}) == []
+    assert nested_proxy_features(X[::40], names, {"team": group[::40]}) == []

@@ -36,5 +36,9 @@ def test_a_recorded_search_for_alternatives_is_shown() -> None:
     assert "gap_max.sex that is better by 0.0123" in text
     assert "14 settings are as good. At least one of them decides otherwise about" in text
     assert "8.1% of 4,000 people" in text
+    groups = {"sex": {"F": {"people": 1200.0, "ambiguity": 0.12, "mean": 0.03}, "X": None}}
+    counts = {**SEARCH["multiplicity"], "by_group": groups}
+    shown = list(_alternative_blocks({"alternatives": {**SEARCH, "multiplicity": counts}}))
+    assert [list(row) for row in shown[-1].rows] == [["sex: F", "1,200", "12.0%"]]  # type: ignore[union-attr]
     earlier = {**SEARCH, "multiplicity": None}
     assert len(list(_alternative_blocks({"alternatives": earlier}))) == 1

@@ -113,6 +113,36 @@ def test_without_an_alternative_or_a_bound_that_is_said() -> None:
     assert captions == ["The search in numbers", "The space that was searched"]
 
 
+def test_the_page_says_of_which_model_and_table_it_is() -> None:
+    content = CONTENT | {
+        "model": {"name": "people", "version": "3", "uri": "models:/people/3"},
+        "job": "people",
+        "allowed": 0.05,
+        "study": "people-1",
+        "table": "0" * 64,
+        "rows": 1200,
+        "folds": 5,
+        "distinct": 28,
+    }
+    tables = [block for block in build({"alternative": content}).blocks if isinstance(block, Table)]
+    rows = {row[0]: row[1] for row in tables[0].rows}
+    assert rows["The model"] == "people version 3"
+    assert rows["Study"] == "people-1"
+    assert rows["SHA-256 of the table"] == "0" * 64
+    assert rows["Training rows, judged in so many folds"] == "1,200 in 5"
+    assert rows["Largest difference that was asked for"] == "0.05: above it"
+    assert rows["Of these different ones"] == "28"
+    within = build({"alternative": content | {"allowed": 0.2}}).blocks
+    assert any("0.2: within it" in str(getattr(block, "rows", "")) for block in within)
+
+
+def test_a_bound_that_is_all_there_is_is_said_to_be_that() -> None:
+    sentences = bound_sentences(CONTENT | {"gain_bound": 0.08, "gain_possible": 0.08})
+    assert sentences[2] == (
+        "no search can gain more than 0.08 of gap_max.sex: it has no better value"
+    )
+
+
 def test_small_groups_are_not_shown() -> None:
     section = build({"alternative": CONTENT})
     tables = {block.caption: block for block in section.blocks if isinstance(block, Table)}

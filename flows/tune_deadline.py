@@ -11,13 +11,15 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 # Seconds after the end of the time at which a command that still runs is ended.
 GRACE_S = 1.0
+# CPU seconds after the end of the CPU time at which it is.
+CPU_GRACE_S = 2.0
 # On a busy machine it is ended earlier: by so many times as long as its thread waits for the
 # processor, and by the time in which the machine gives it so many CPU seconds, as it takes to write
 # the job and to end the processes; but by no more than that. The thread looks at the clock every so
@@ -58,13 +60,26 @@ class Deadline:
         self._guard = threading.Lock()
         self._answer: PreparedAnswer | None = None
         self._end = float("inf")
+        self._cpu_end = float("inf")
+        self._cpu_clock: Callable[[], float] = lambda: 0.0
+        self._is_waiting = False
         self._is_disarmed = threading.Event()
 
     def arm(self, end: float) -> None:
         """Let the process end at a time of ``time.monotonic``, unless it has ended before."""
-        is_first = self._end == float("inf")
         self._end = min(self._end, end + GRACE_S)
-        if is_first:
+        self._begin()
+
+    def arm_cpu(self, clock: Callable[[], float], end: float) -> None:
+        """Let the process end at so many CPU seconds of its `clock`, unless it has ended before."""
+        self._cpu_clock = clock
+        self._cpu_end = end + CPU_GRACE_S
+        self._begin()
+
+    def _begin(self) -> None:
+        """Start the thread that waits for the end, once."""
+        if not self._is_waiting:
+            self._is_waiting = True
             threading.Thread(target=self._wait, name="deadline", daemon=True).start()
 
     def prepare(self, answer: PreparedAnswer | None) -> None:
@@ -92,7 +107,7 @@ class Deadline:
             began = time.monotonic()
             earlier_s = max(EARLIER * lateness_s, ENDING_CPU_S * slowness_of_process())
             left_s = self._end - min(earlier_s, MOST_EARLIER_S) - began
-            if left_s <= 0.0:
+            if left_s <= 0.0 or self._cpu_clock() >= self._cpu_end:
                 break
             pause_s = min(PAUSE_S, left_s)
             if self._is_disarmed.wait(pause_s):

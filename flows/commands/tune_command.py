@@ -58,6 +58,7 @@ def tune(
     # only now: on a busy machine these imports take a large part of a short time
     if deadline is not None:
         check_names(job, chosen)
+    from evenhand.fairlib.tuning.budget import cpu_seconds_of_processes
     from evenhand.flows.commands.terminal import Verb, run_verb
     from evenhand.flows.tune import execute
     from evenhand.flows.tune_plan import make_plan
@@ -68,6 +69,8 @@ def tune(
             raise_at_interrupts()
         if deadline is not None and math.isfinite(planned.seconds):
             deadline.arm(began + planned.seconds)
+        if deadline is not None and math.isfinite(planned.cpu_seconds):
+            deadline.arm_cpu(cpu_seconds_of_processes, planned.cpu_seconds)
         arguments = {"job": job, "overrides": chosen, "force": force, "started": began_at}
         name = f"{planned.resolved.job.name}-tune"
         work = partial(execute, planned, started=began, cpu_before=cpu_before, deadline=deadline)

@@ -21,6 +21,7 @@ from evenhand.flows.commands.tune_command import (
 )
 from evenhand.flows.job_file import load_job
 from evenhand.flows.tune_deadline import (
+    CPU_GRACE_S,
     GRACE_S,
     UNPLANNED,
     Deadline,
@@ -109,6 +110,23 @@ def test_a_job_that_was_written_is_not_written_again(
     assert ended == [1]
     assert target.read_text() == "final"
     assert "the time ended before the page was written" in capfd.readouterr().err
+
+
+def test_a_limit_of_cpu_seconds_ends_the_process_too(
+    tmp_path: Path, ended: list[int], capfd: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "job.tuned.yaml"
+    spent = [0.0]
+    deadline = Deadline()
+    deadline.prepare(PreparedAnswer(target, "the best so far", 1, "the CPU minute ended."))
+    deadline.arm_cpu(lambda: spent[0], 60.0)
+    time.sleep(0.6)
+    assert ended == []
+    spent[0] = 60.0 + CPU_GRACE_S
+    wait_for(ended)
+    assert ended == [1]
+    assert target.read_text() == "the best so far"
+    assert "the CPU minute ended" in capfd.readouterr().err
 
 
 def test_slowness_is_waiting_over_computing(monkeypatch: pytest.MonkeyPatch) -> None:

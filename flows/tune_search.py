@@ -49,6 +49,7 @@ from evenhand.tasks.execution.step import Report, Step, listen, run_step, step_k
 from evenhand.tasks.execution.store import Artifact, StepRecord, Store
 from evenhand.tasks.tuning.study_document import study_document
 from evenhand.tasks.tuning.trial_search import (
+    JOB,
     SCORES,
     Candidate,
     Judge,
@@ -78,11 +79,15 @@ JUDGING = (
     "xgboost",
 )
 # What follows the search is expected to take so many times as long as the judgement of the chosen
-# model, as its controls are trained too and columns that it leaves out are encoded anew, and of the
-# majority-class baseline, which is nearly all measuring, and the start of a process, as those that
-# still judge at the end are killed; of the whole time at most a part.
+# model, as it is trained on all rows, and for thresholds by group once a fold; a mitigated one has
+# four controls, which are trained too. To that comes the evaluation: so many times as long as the
+# judgement of the majority-class baseline, which is nearly all measuring, and as much at least. And
+# the start of a process, as those that still judge at the end are killed; of the whole time at most
+# a part.
 FINISHING_OF_CHOSEN = 2.0
+FINISHING_OF_MITIGATED = 3.5
 FINISHING_OF_MEASURING = 6.0
+LEAST_MEASURING_S = 4.0
 MOST_OF_THE_TIME = 0.5
 # A proof, for more people and with more effort than the search that screens trials, takes so many
 # times as long as the judgement that has this search.
@@ -107,14 +112,24 @@ def finishing_seconds(
         trial.seconds for trial in trials if trial.kind == MAJORITY and trial.state == "judged"
     ]
     measuring_s = max(measuring, default=max(1.0, chosen.seconds / 2))
-    expected_s = FINISHING_OF_CHOSEN * chosen.seconds + FINISHING_OF_MEASURING * measuring_s
-    expected_s += budget.start_seconds
+    factor = FINISHING_OF_MITIGATED if _is_mitigated(chosen) else FINISHING_OF_CHOSEN
+    expected_s = factor * chosen.seconds + budget.start_seconds
+    expected_s += max(FINISHING_OF_MEASURING * measuring_s, LEAST_MEASURING_S)
     most_s = MOST_OF_THE_TIME * budget.total
     if is_proved:
         expected_s += PROVING_OF_CHOSEN * chosen.seconds
     elif expected_s > most_s:
         return budget.writing
     return budget.writing + min(expected_s, most_s)
+
+
+def _is_mitigated(trial: Trial) -> bool:
+    """Whether a trial's model, or its decisions, differ from the learner's without mitigation; of
+    the job as it is that is taken for granted.
+    """
+    if trial.tolerance is not None or trial.kind == JOB:
+        return True
+    return trial.method is not None and METHODS[trial.method].plain != trial.method
 
 
 def writing_seconds(slowness: float, budget: Budget) -> float:

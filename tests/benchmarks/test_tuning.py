@@ -259,7 +259,7 @@ def _entry(accuracy: float, gap: float = 0.01, *, within: bool = True) -> dict[s
 def _content(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> dict[str, Any]:
     pairs = enumerate(zip(ours, theirs, strict=True))
     splits = {str(split): {"evenhand": a, "fairgbm": b} for split, (a, b) in pairs}
-    return {"seconds": 5.0, "commits": ["0a1b2c3d"], "results": {"adult": splits}}
+    return {"seconds": 30.0, "commits": ["0a1b2c3d"], "results": {"adult": splits}}
 
 
 @pytest.mark.parametrize(

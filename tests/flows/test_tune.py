@@ -793,7 +793,7 @@ WRONG = {
     ),
     "left out": (
         ["--set", "tune.space={gbdt: {leave_out: [sex]}}"],
-        "space.gbdt names 'leave_out', no parameter of gbdt",
+        "space.gbdt.leave_out must be a list of lists of columns",
     ),
     "unknown bound": (["--bound", "low"], "tune.bound"),
     "two confidences": (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -38,6 +39,15 @@ def test_the_reserve_follows_from_what_judgements_took() -> None:
     assert finishing_seconds([majority, slow], slow, budget, is_proved=True) == 5.0 + 50.0
     budget.start_seconds = 3.0
     assert finishing_seconds([majority, judged], judged, budget) == 5.0 + 16.0 + 12.0 + 3.0
+    budget.start_seconds = 0.0
+    # an evaluation takes some seconds, however quick a baseline was measured
+    fast = replace(majority, seconds=0.04)
+    assert finishing_seconds([fast, judged], judged, budget) == 5.0 + 16.0 + 4.0
+    # a mitigated model has controls, which are trained too
+    by_group = replace(judged, tolerance=0.05)
+    reweighed = replace(judged, method="reweigh")
+    for mitigated in (by_group, reweighed):
+        assert finishing_seconds([fast, mitigated], mitigated, budget) == 5.0 + 28.0 + 4.0
 
 
 @pytest.mark.parametrize(("slowness", "seconds"), [(1.0, 6.0), (5.0, 15.0), (50.0, 25.0)])

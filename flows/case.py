@@ -28,8 +28,9 @@ from evenhand.tasks.execution.fingerprint import now
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.registry.bundle import Bundle, open_bundle
 from evenhand.tasks.registry.client import case_terms, tracking_uri
-from evenhand.tasks.registry.ledger import actor, search_for_alternatives
+from evenhand.tasks.registry.ledger import actor
 from evenhand.tasks.registry.policy import LONGEST_REASON
+from evenhand.tasks.registry.policy_alternatives import search_for_alternatives
 from evenhand.tasks.registry.policy_terms import evaluating_version
 
 # Reported for a law from 2027 (not verified): records of adverse decisions for three years.

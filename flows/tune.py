@@ -455,7 +455,7 @@ def _against_champion(
         raise InputError(f"alternative_to {plan.alternative.to!r}: {result['error']}")
     aim = against_champion(plan.aim, plan.alternative, rounded_metrics(result["metrics"]))
     plan = replace(plan, aim=aim)
-    return plan, Rows.read(plan, steps)
+    return plan, Rows.read(plan, steps, rows.proxy_features)
 
 
 @dataclass(frozen=True)

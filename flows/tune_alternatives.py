@@ -39,6 +39,8 @@ LONGER = 10.0
 # Most settings whose decisions are counted person by person, and most that are examined for one
 # that keeps its utility on unseen rows.
 MOST_COMPARED = 300
+# Attributes of more groups are in no record.
+MOST_RECORDED = 30
 MOST_EXAMINED = 3000
 # Chance that unseen rows keep the utility, which the alternative of the tuned job has.
 UTILITY_CONFIDENCE = 0.9
@@ -528,7 +530,19 @@ def record_content(document: Mapping[str, Any], digest: str) -> dict[str, Any]:
     }
     counts = result.get("multiplicity")
     if counts is not None:
-        shown = ("models", "as_good", "people", "ambiguity", "discrepancy", "mean")
-        shown += ("by_group", "min_cell")
+        shown = ("models", "as_good", "people", "ambiguity", "discrepancy", "mean", "min_cell")
         content["multiplicity"] = {key: counts[key] for key in shown}
+        content["multiplicity"]["by_group"] = _recorded_groups(counts["by_group"])
     return dict(json.loads(json.dumps(content)))
+
+
+def _recorded_groups(by_group: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the groups that a record names: not those of too few people, and of an attribute with
+    very many none.
+    """
+    recorded = {}
+    for attribute, groups in by_group.items():
+        shown = {name: group for name, group in groups.items() if group is not None}
+        if len(groups) <= MOST_RECORDED:
+            recorded[attribute] = shown
+    return recorded

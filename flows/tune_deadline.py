@@ -20,6 +20,7 @@ from typing import Any
 GRACE_S = 1.0
 # CPU seconds after the end of the CPU time at which it is.
 CPU_GRACE_S = 2.0
+CPU_GRACE_OF_WORKER_S = 0.5
 # On a busy machine it is ended earlier: by so many times as long as its thread waits for the
 # processor, and by the time in which the machine gives it so many CPU seconds, as it takes to write
 # the job and to end the processes; but by no more than that. The thread looks at the clock every so
@@ -70,10 +71,13 @@ class Deadline:
         self._end = min(self._end, end + GRACE_S)
         self._begin()
 
-    def arm_cpu(self, clock: Callable[[], float], end: float) -> None:
-        """Let the process end at so many CPU seconds of its `clock`, unless it has ended before."""
+    def arm_cpu(self, clock: Callable[[], float], end: float, workers: int = 1) -> None:
+        """Let the process end at so many CPU seconds of its `clock`, unless it has ended before.
+
+        Each of its workers may take a little more before it is stopped.
+        """
         self._cpu_clock = clock
-        self._cpu_end = end + CPU_GRACE_S
+        self._cpu_end = end + CPU_GRACE_S + workers * CPU_GRACE_OF_WORKER_S
         self._begin()
 
     def _begin(self) -> None:

@@ -583,6 +583,8 @@ def with_proxy_features(plan: TunePlan, sets: Sequence[Sequence[str]]) -> TunePl
     Not where the job says what a method may leave out. A set without which the job cannot be is not
     tried.
     """
+    if not sets:
+        return plan
     hidden = _sensitive_inputs(plan.resolved)
     methods = {}
     for name, space in plan.methods.items():
@@ -646,11 +648,25 @@ def _may_leave_out(variant: ResolvedJob, names: Sequence[str]) -> bool:
     """
     if not _has_no_way_with_columns(variant):
         return False
+    job = variant.job
+    if _moves_rows(variant, names):
+        return False
+    if job.evaluate.certificate is None and not job.evaluate.adapted:
+        # as the tuned job has it, see `tuned_job`
+        job = job.model_copy(update={"fair_metric": SubspaceMetric()})
     try:
-        resolve(_leaving_out(variant.job, names), variant.folder)
+        resolve(_leaving_out(job, names), variant.folder)
     except InputError:
         return False
     return True
+
+
+def _moves_rows(variant: ResolvedJob, names: Sequence[str]) -> bool:
+    """Whether other rows are held out without these columns: by a hash of the row, which has the
+    model inputs and the sensitive columns.
+    """
+    sensitive = [column.name for column in variant.contract.sensitive]
+    return variant.job.split.hash == "row" and not set(names).issubset(sensitive)
 
 
 def _has_no_way_with_columns(variant: ResolvedJob) -> bool:
@@ -686,6 +702,11 @@ def _check_ends(resolved: ResolvedJob, method: str, key: str, dimension: spaces.
         job = resolved.job.model_copy(update={"method": changed_method})
         if key == LEAVE_OUT:
             job = _leaving_out(job, value)
+            if _moves_rows(resolved, value):
+                raise InputError(
+                    f"space.{method}.leave_out: with split.hash: row other rows are held out "
+                    "without these columns: list columns in split.hash."
+                )
         try:
             resolve(job, resolved.folder)
         except InputError as error:

@@ -115,7 +115,8 @@ def finishing_seconds(
     factor = FINISHING_OF_MITIGATED if _is_mitigated(chosen) else FINISHING_OF_CHOSEN
     expected_s = factor * chosen.seconds + budget.start_seconds
     expected_s += max(FINISHING_OF_MEASURING * measuring_s, LEAST_MEASURING_S)
-    most_s = MOST_OF_THE_TIME * budget.total
+    # in seconds of one process, as the expected ones
+    most_s = MOST_OF_THE_TIME * min(budget.seconds, budget.cpu_seconds / budget.share)
     if is_proved:
         expected_s += PROVING_OF_CHOSEN * chosen.seconds
     elif expected_s > most_s:
@@ -156,9 +157,20 @@ class Rows:
     train: Artifact
     folds: int
 
+    # sets of columns that an alternative may leave out
+    proxy_features: Sequence[Sequence[str]] = ()
+
     @classmethod
-    def read(cls, plan: TunePlan, steps: Steps) -> Rows:
-        """Run the steps that all trials share, and check that the rows suffice for the folds."""
+    def read(
+        cls,
+        plan: TunePlan,
+        steps: Steps,
+        proxy_features: Sequence[Sequence[str]] | None = None,
+    ) -> Rows:
+        """Run the steps that all trials share, and check that the rows suffice for the folds.
+
+        Sets of `proxy_features` that are known are not looked for again.
+        """
         # imported lazily: `--status` needs no numeric library
         from evenhand.tasks.tuning.folds import check_folds
 
@@ -171,8 +183,9 @@ class Rows:
         plan = _within_kinds(plan, metrics)
         data = read_dataset(steps.store.fetch(train))
         check_evidence(plan, data)
-        if plan.alternative is not None:
-            plan = with_proxy_features(plan, _proxy_features(data, plan.resolved.job.seed))
+        if proxy_features is None:
+            proxy_features = _proxy_features(plan, data)
+        plan = with_proxy_features(plan, proxy_features)
         folds = plan.folds(len(data.y))
         check_folds(data, folds)
         searched = plan_of_rows(plan, len(data.y))
@@ -205,6 +218,7 @@ class Rows:
             checked=checked,
             train=train,
             folds=folds,
+            proxy_features=proxy_features,
         )
 
 
@@ -231,15 +245,30 @@ def _learned_metrics(plan: TunePlan, steps: Steps, train: Artifact) -> dict[str,
     return metrics
 
 
-def _proxy_features(data: Dataset, seed: int) -> list[tuple[str, ...]]:
-    """Return sets of columns that predict a group, by the training rows without their labels."""
+def _proxy_features(plan: TunePlan, data: Dataset) -> list[tuple[str, ...]]:
+    """Return sets of columns that predict a group, by the training rows without their labels; none
+    where no alternative is searched.
+
+    Columns that the contract calls legitimate stay. So does half of the encoded columns at least: a
+    judgement has zeros in those that are left out, and boosting that samples columns would draw
+    mostly these.
+    """
+    if plan.alternative is None:
+        return []
     # imported lazily: other searches do not need it
     from evenhand.fairlib.execution import derive_seed
     from evenhand.fairlib.methods.proxy_features import nested_proxy_features
 
-    return nested_proxy_features(
-        data.X, data.groups, data.sensitive, seed=derive_seed(seed, "proxy-features")
-    )
+    legitimate = plan.resolved.legitimate
+    inputs = {name: at for name, at in data.groups.items() if name not in legitimate}
+    seed = derive_seed(plan.resolved.job.seed, "proxy-features")
+    hidden = data.sensitive_positions()
+    sets = []
+    for columns in nested_proxy_features(data.X, inputs, data.sensitive, seed=seed):
+        left_out = {*hidden, *data.positions_of(columns)}
+        if 2 * len(left_out) <= data.X.shape[1]:
+            sets.append(columns)
+    return sets
 
 
 def _within_kinds(plan: TunePlan, metrics: Mapping[str, Artifact]) -> TunePlan:

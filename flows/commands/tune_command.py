@@ -62,6 +62,7 @@ def tune(
     from evenhand.flows.commands.terminal import Verb, run_verb
     from evenhand.flows.tune import execute
     from evenhand.flows.tune_plan import make_plan
+    from evenhand.flows.workers import cores
 
     def plan() -> Verb:
         planned = make_plan(job, chosen, force=force, store_url=store_url)
@@ -70,7 +71,8 @@ def tune(
         if deadline is not None and math.isfinite(planned.seconds):
             deadline.arm(began + planned.seconds)
         if deadline is not None and math.isfinite(planned.cpu_seconds):
-            deadline.arm_cpu(cpu_seconds_of_processes, planned.cpu_seconds)
+            workers = planned.tune.workers or len(cores())
+            deadline.arm_cpu(cpu_seconds_of_processes, planned.cpu_seconds, workers)
         arguments = {"job": job, "overrides": chosen, "force": force, "started": began_at}
         name = f"{planned.resolved.job.name}-tune"
         work = partial(execute, planned, started=began, cpu_before=cpu_before, deadline=deadline)

@@ -625,31 +625,6 @@ def current_policy(uri: str, name: str) -> dict[str, Any] | None:
     return ask_once(uri, f"policy of {name}", look_up) or None
 
 
-def search_for_alternatives(uri: str, name: str, version: str) -> dict[str, Any] | None:
-    """Content of the record of a search for alternatives to a version, with its time; None without
-    one. Of several that looked for the same as the last, it is the one that found the most.
-    """
-
-    def look_up() -> dict[str, Any]:
-        chain = read_registry(uri, lambda client: read_chain(client, name))
-        records = []
-        for record in chain.of("alternative", version):
-            # a record that somebody made by hand may have no number
-            if isinstance(record.content.get("alternative_gap"), int | float):
-                records.append(record)
-        if not records:
-            return {}
-        last = records[-1].content
-        alike = []
-        for record in reversed(records):
-            if all(record.content.get(key) == last.get(key) for key in ("metric", "no_worse")):
-                alike.append(record)
-        most = max(alike, key=lambda record: float(record.content["alternative_gap"]))
-        return {**most.content, "when": most.when}
-
-    return ask_once(uri, f"alternatives to {name}/{version}", look_up) or None
-
-
 def anchor_of(chain: Chain) -> dict[str, Any]:
     """The end of a chain, to keep where writers of the registry cannot reach it."""
     last = chain.records[-1]

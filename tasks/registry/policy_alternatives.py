@@ -11,7 +11,8 @@ from typing import Any
 
 from evenhand.fairlib.catalogue import better
 from evenhand.tasks.errors import InputError, input_errors
-from evenhand.tasks.registry.ledger import Chain, Record
+from evenhand.tasks.registry.client import ask_once, read_registry
+from evenhand.tasks.registry.ledger import Chain, Record, read_chain
 from evenhand.tasks.registry.policy_people import keys_of
 from evenhand.tasks.registry.policy_terms import terms_of
 from evenhand.tasks.registry.signed_records import signer
@@ -152,9 +153,50 @@ def read_search(record: Record) -> RecordedSearch | None:
             _tolerances(list(content.get("no_worse") or ())),
             list(map(str, content.get("where") or ())),
         )
-    except (KeyError, TypeError, ValueError, InputError):
+    except (KeyError, TypeError, ValueError, OverflowError, InputError):
         return None
     return search if "." in metric else None
+
+
+def search_for_alternatives(uri: str, name: str, version: str) -> dict[str, Any] | None:
+    """Content of the record of a search for alternatives to a version, with its time; None without
+    one. Of several that looked for the same as the last, it is the one that found the most.
+    """
+
+    def look_up() -> dict[str, Any]:
+        chain = read_registry(uri, lambda client: read_chain(client, name))
+        searches = []
+        for record in chain.of("alternative", version):
+            search = read_search(record)
+            if search is not None and math.isfinite(search.gap):
+                searches.append((search, record))
+        if not searches:
+            return {}
+        last = searches[-1][0]
+        alike = []
+        for search, record in reversed(searches):
+            if (search.metric, search.no_worse) == (last.metric, last.no_worse):
+                alike.append((search.gap, record))
+        most = max(alike, key=lambda item: item[0])[1]
+        content = {**most.content, "when": most.when}
+        if not _is_multiplicity(content.get("multiplicity")):
+            content["multiplicity"] = None
+        return content
+
+    return ask_once(uri, f"alternatives to {name}/{version}", look_up) or None
+
+
+def _is_multiplicity(counts: Any) -> bool:
+    """Whether a record's counts of decisions are as this tool writes them."""
+    if not isinstance(counts, Mapping):
+        return False
+    numbers = [counts.get(key) for key in ("models", "people", "ambiguity", "discrepancy")]
+    if not all(isinstance(number, int | float) for number in numbers):
+        return False
+    by_group = counts.get("by_group", {})
+    return isinstance(by_group, Mapping) and all(
+        isinstance(groups, Mapping) for groups in by_group.values()
+    )
 
 
 def _tolerances(texts: Sequence[str]) -> dict[str, float]:

@@ -235,10 +235,14 @@ def test_the_record_of_a_search_is_described() -> None:
         "ambiguity": 0.5,
         "discrepancy": 0.2,
     }
-    counts |= {"mean": 0.1, "by_group": {"sex": {"f": None}}, "min_cell": 5}
+    shown = {"people": 9.0, "ambiguity": 0.5, "mean": 0.1}
+    many = {str(number): shown for number in range(31)}
+    counts |= {"mean": 0.1, "min_cell": 5}
+    counts["by_group"] = {"sex": {"f": shown, "x": None}, "town": many}
     content["multiplicity"] = counts
     kept = record_content({"alternative": content, "study": "people-1"}, "0" * 64)
-    assert kept["multiplicity"] == counts
+    # no name of a group that is too small, and no attribute with a name for nearly everybody
+    assert kept["multiplicity"] == {**counts, "by_group": {"sex": {"f": shown}}}
     assert not replace(record, content={"version": "3"})._is_valid()
 
 

@@ -95,6 +95,7 @@ def test_a_search_for_better_performance_is_none_for_alternatives() -> None:
         {"no_worse": "balanced_accuracy"},
         {"no_worse": 3},
         {"min_cell": "few"},
+        {"models": float("inf"), "judged_models": float("inf")},
     ],
 )
 def test_a_record_that_was_made_by_hand_counts_for_nothing(changes: dict[str, Any]) -> None:

@@ -1,10 +1,11 @@
 """Whether `evenhand tune` keeps its time, and always has an answer, on a busy machine.
 
-    python -m benchmarks.studies.tune_under_load [--rounds N] [--minutes M] [--loads L ...] [--together N]
+    python -m benchmarks.studies.tune_under_load [--rounds N] [--minutes M] [--loads L ...] [--together N] [--alone]
 
 At each load so many processes compute in a loop. The command runs with an empty store, once a round
 and table, and with `--together` so many of them run at a time: each is the load of the others. Its
-wall-clock time counts from before its start until after its end. A run keeps its time if it is late
+wall-clock time counts from before its start until after its end. With `--alone` nobody else used the
+machine; these runs are counted apart from those beside other work. A run keeps its time if it is late
 by at most 5 seconds or 5 % of the time, whichever is more. A result is kept after each run, and a
 run that has one is not repeated.
 
@@ -80,11 +81,16 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=0.5)
     parser.add_argument("--loads", type=int, nargs="*", default=list(LOADS))
     parser.add_argument("--together", type=int, default=1, help="commands that run at a time")
+    parser.add_argument("--alone", action="store_true", help="nobody else uses the machine")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="of all runs, at most")
     options = parser.parse_args()
     began = time.monotonic()
     rows: list[dict[str, Any]] = list(read_result(NAME).get("rows", []))
-    finished = {(row["round"], row["load"], row["table"]) for row in rows}
+    finished = {
+        (row["round"], row["load"], row["table"])
+        for row in rows
+        if row.get("alone", False) == options.alone
+    }
     with tempfile.TemporaryDirectory() as tables:
         write_odd_tables(Path(tables), list(ODD_TABLES))
 
@@ -92,6 +98,7 @@ def main() -> None:
             if time.monotonic() - began + 60.0 * options.minutes > options.seconds:
                 return None
             row = {"round": number, "load": load, "together": options.together, "table": name}
+            row["alone"] = options.alone
             return row | timed_search(name, options.minutes, Path(tables))
 
         for load in options.loads:
@@ -207,15 +214,14 @@ def kind_of(description: str) -> str:
 def summary_of(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return by load and runs at a time how often the time was kept, and which answers there were."""
     lines = []
-    for load, together in sorted({(row["load"], row.get("together", 1)) for row in rows}):
-        alike = []
-        for row in rows:
-            if (row["load"], row.get("together", 1)) == (load, together):
-                alike.append(row)
+    kinds = {_kind_of_run(row) for row in rows}
+    for alone, load, together in sorted(kinds):
+        alike = [row for row in rows if _kind_of_run(row) == (alone, load, together)]
         answers = [row["answer"] for row in alike]
         averages = sorted(row["load_average"] for row in alike)
         lines.append(
             {
+                "alone": alone,
                 "load": load,
                 "together": together,
                 "runs": len(alike),
@@ -229,12 +235,18 @@ def summary_of(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return lines
 
 
+def _kind_of_run(row: Mapping[str, Any]) -> tuple[bool, int, int]:
+    """Return whether a run was alone on its machine, the loops beside it, and the runs at a time."""
+    # the first results lack two of these
+    return row.get("alone", False), row["load"], row.get("together", 1)
+
+
 HEAD = """\
 ## Time kept on a busy machine
 
 `evenhand tune JOB --minutes 0.5` with one or two limits and an empty store, on six shipped jobs and five odd generated tables,
-while so many processes compute in loops, and so many such commands run at a time. The load average (the median over the runs)
-is that of the whole machine of two cores, which others used too.
+while so many processes compute in loops, and so many such commands run at a time, on a machine of two cores: in some runs beside
+the work of others, whose load is not known, in others alone. The load average is the median over the runs.
 
 - Kept: runs that ended at most 5 seconds after their 30. Latest: seconds of the last one after them.
 - Measured: the answer was measured on the test rows. Judged: on validation rows only. Unjudged: the job has default
@@ -247,11 +259,18 @@ def sections(content: Mapping[str, Any], provenance: Callable[[Any], str]) -> li
     if not content:
         return []
     lines = [
-        "| loops | commands at a time | load average | runs | kept | latest | measured | judged | unjudged |"
+        "| other work | loops | commands at a time | load average | runs | kept | latest | measured | judged | unjudged |"
     ]
-    lines.append("|---|---|---|---|---|---|---|---|---|")
+    lines.append("|---|---|---|---|---|---|---|---|---|---|")
     for row in content["summary"]:
-        cells = [row["load"], row["together"], f"{row['load_average']:.0f}", row["runs"]]
+        other_work = "none" if row.get("alone") else "of others"
+        cells = [
+            other_work,
+            row["load"],
+            row["together"],
+            f"{row['load_average']:.0f}",
+            row["runs"],
+        ]
         cells.append(row["kept"])
         cells += [f"{row['latest']:+.1f} s", row["measured"], row["judged"], row["unjudged"]]
         lines.append(f"| {' | '.join(map(str, cells))} |")

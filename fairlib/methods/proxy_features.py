@@ -165,7 +165,7 @@ def nested_proxy_features(
     --------
     >>> rng = np.random.default_rng(0)
     >>> sex = np.repeat([0, 1], 500)
-    >>> near, far = sex + rng.normal(scale=[[0.3], [3.0]], size=(2, 1000))
+    >>> near, far = sex + rng.normal(scale=[[0.3], [1.0]], size=(2, 1000))
     >>> X = np.column_stack([near, far, rng.normal(size=1000)]).astype(np.float32)
     >>> nested_proxy_features(X, {"near": [0], "far": [1], "merit": [2]}, {"sex": sex})
     [('near',), ('near', 'far')]

@@ -134,7 +134,7 @@ def test_decisions_that_depend_on_the_model_by_hand() -> None:
     assert women["mean"] == pytest.approx(2 / 9)
 
 
-def test_the_share_of_a_small_group_does_not_follow_from_the_others() -> None:
+def test_the_share_of_a_small_group_does_not_follow() -> None:
     """Two groups of one person each are hidden: what is left of all would be of these two."""
     reference = np.zeros(11, dtype=bool)
     others = np.ones((1, 11), dtype=bool)

@@ -75,7 +75,7 @@ def test_what_was_found_counts_if_it_kept_as_much_as_asked() -> None:
     assert "policy allows 0.02" in str(reason(SEARCH | {"alternative_gap": float("nan")}))
 
 
-def test_a_search_for_better_performance_is_none_for_alternatives() -> None:
+def test_a_search_for_performance_is_none_for_alternatives() -> None:
     rules = alternative_rules(0.02, None, 30, ())
     words = str(reason(SEARCH | {"metric": "log_loss"}, alternative=rules))
     assert "no search for less discriminatory alternatives to it" in words

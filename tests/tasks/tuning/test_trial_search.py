@@ -833,7 +833,7 @@ def test_a_model_whose_process_was_killed_runs_again_once(
     assert default.state == state
 
 
-def test_a_random_setting_whose_process_was_killed_ends_the_stream(tmp_path: Path) -> None:
+def test_a_killed_random_setting_ends_the_stream(tmp_path: Path) -> None:
     """It is not known to be no better, unlike one that cannot be trained."""
     plan = with_stream()
     first = len(plan.fixed)

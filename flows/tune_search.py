@@ -81,13 +81,14 @@ JUDGING = (
 # What follows the search is expected to take so many times as long as the judgement of the chosen
 # model, as it is trained on all rows, and for thresholds by group once a fold; a mitigated one has
 # four controls, which are trained too. To that comes the evaluation: so many times as long as the
-# judgement of the majority-class baseline, which is nearly all measuring, and as much at least. And
-# the start of a process, as those that still judge at the end are killed; of the whole time at most
-# a part.
+# judgement of the majority-class baseline, which is nearly all measuring, and some seconds at
+# least, of a mitigated model with its controls twice as many. And the start of a process, as those
+# that still judge at the end are killed; of the whole time at most a part.
 FINISHING_OF_CHOSEN = 2.0
 FINISHING_OF_MITIGATED = 3.5
 FINISHING_OF_MEASURING = 6.0
-LEAST_MEASURING_S = 4.0
+LEAST_MEASURING_S = 3.0
+LEAST_MEASURING_OF_MITIGATED_S = 6.0
 MOST_OF_THE_TIME = 0.5
 # A proof, for more people and with more effort than the search that screens trials, takes so many
 # times as long as the judgement that has this search.
@@ -112,9 +113,13 @@ def finishing_seconds(
         trial.seconds for trial in trials if trial.kind == MAJORITY and trial.state == "judged"
     ]
     measuring_s = max(measuring, default=max(1.0, chosen.seconds / 2))
-    factor = FINISHING_OF_MITIGATED if _is_mitigated(chosen) else FINISHING_OF_CHOSEN
+    factor = FINISHING_OF_CHOSEN
+    least_s = LEAST_MEASURING_S
+    if _is_mitigated(chosen):
+        factor = FINISHING_OF_MITIGATED
+        least_s = LEAST_MEASURING_OF_MITIGATED_S
     expected_s = factor * chosen.seconds + budget.start_seconds
-    expected_s += max(FINISHING_OF_MEASURING * measuring_s, LEAST_MEASURING_S)
+    expected_s += max(FINISHING_OF_MEASURING * measuring_s, least_s)
     # in seconds of one process, as the expected ones
     most_s = MOST_OF_THE_TIME * min(budget.seconds, budget.cpu_seconds / budget.share)
     if is_proved:

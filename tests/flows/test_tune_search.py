@@ -42,12 +42,12 @@ def test_the_reserve_follows_from_what_judgements_took() -> None:
     budget.start_seconds = 0.0
     # an evaluation takes some seconds, however quick a baseline was measured
     fast = replace(majority, seconds=0.04)
-    assert finishing_seconds([fast, judged], judged, budget) == 5.0 + 16.0 + 4.0
+    assert finishing_seconds([fast, judged], judged, budget) == 5.0 + 16.0 + 3.0
     # a mitigated model has controls, which are trained too
     by_group = replace(judged, tolerance=0.05)
     reweighed = replace(judged, method="reweigh")
     for mitigated in (by_group, reweighed):
-        assert finishing_seconds([fast, mitigated], mitigated, budget) == 5.0 + 28.0 + 4.0
+        assert finishing_seconds([fast, mitigated], mitigated, budget) == 5.0 + 28.0 + 6.0
 
 
 @pytest.mark.parametrize(("slowness", "seconds"), [(1.0, 6.0), (5.0, 15.0), (50.0, 25.0)])

@@ -280,7 +280,7 @@ def _done(results: Mapping[str, Splits], limits_run: int, protocol: tuple[int, i
 
 def measured_systems(results: Mapping[str, Splits]) -> list[str]:
     """Return ours and the peers that were run on any table."""
-    ran = set()
+    ran: set[str] = set()
     for splits in results.values():
         for entries in splits.values():
             ran.update(entries)

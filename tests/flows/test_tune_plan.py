@@ -521,3 +521,15 @@ def test_an_alternative_may_leave_out_what_predicts_a_group(reading: Bench) -> N
     reading.job["tune"]["space"] = {"gbdt": {"leave_out": [[], ["income"]]}}
     own = with_proxy_features(make_plan(str(reading.write()), force=True), [("job",)])
     assert own.methods["gbdt"]["leave_out"].values == ([], ["income"])  # type: ignore[union-attr]
+
+
+def test_rows_held_out_by_their_hash_keep_their_columns(reading: Bench) -> None:
+    """Without a column the hash of a row would be another one, and other rows would be held out."""
+    reading.job["split"] = {"hash": "row", "test": 0.3}
+    reading.job["tune"] = {"alternative_to": reading.job["name"], "methods": ["gbdt"]}
+    plan = make_plan(str(reading.write()))
+    searched = with_proxy_features(plan, [("income",)])
+    assert searched.methods["gbdt"]["leave_out"] == plan.methods["gbdt"]["leave_out"]
+    reading.job["tune"]["space"] = {"gbdt": {"leave_out": [[], ["income"]]}}
+    with pytest.raises(InputError, match="with split.hash: row other rows are held out"):
+        make_plan(str(reading.write()), force=True)

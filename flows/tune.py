@@ -148,7 +148,7 @@ def execute(
         chosen = _answer(command, searched, held, document)
         command.ending.heed_interrupts()
         progress.stage = "writing the page"
-        with _told_where_the_job_is(command, plan), described(progress.line):
+        with _naming_the_job_file(command, plan), described(progress.line):
             _write_page(command, searched, chosen, held, document)
     if prefect and command.ending.error is not None:
         # the flow run is cancelled, not completed
@@ -179,8 +179,8 @@ def _answer(
     """
     plan = searched.plan
     chosen = answer(plan.aim, searched.trials, plan.tune.prefer)
-    if held.found is not None:
-        chosen = held.found.trial
+    if held.alternative is not None:
+        chosen = held.alternative.trial
     if chosen is None:
         # not of models that were judged on a part of the rows: on all they may have what they lack
         finished = searched.study.trials()
@@ -219,8 +219,8 @@ def _write_page(
 
 
 @contextlib.contextmanager
-def _told_where_the_job_is(command: Command, plan: TunePlan) -> Iterator[None]:
-    """After an interrupt or a failure say where the job is, if it has been written."""
+def _naming_the_job_file(command: Command, plan: TunePlan) -> Iterator[None]:
+    """After an interrupt or a failure let the verdict name the job file, if it was written."""
     verdict = command.verdict
     ending = command.ending
     if ending.written is None:
@@ -241,7 +241,7 @@ def _document(searched: Searched, held: HeldSearch) -> dict[str, Any]:
         plan.tune.prefer,
         searched.study.folder.name,
         searched.trials,
-        None if held.found is None else held.found.trial,
+        None if held.alternative is None else held.alternative.trial,
         confidence=_stated_confidence(plan),
     )
     if _is_unheld(searched, held):
@@ -263,7 +263,7 @@ def _is_unheld(searched: Searched, held: HeldSearch) -> bool:
     unseen rows.
     """
     alternative = searched.plan.alternative
-    if alternative is None or held.found is not None:
+    if alternative is None or held.alternative is not None:
         return False
     level = searched.plan.tune.confidence or UTILITY_CONFIDENCE
     is_found = bool(
@@ -462,7 +462,7 @@ def _against_champion(
 class HeldSearch:
     """The search for an alternative that keeps its utility on unseen rows."""
 
-    found: HeldAlternative | None = None
+    alternative: HeldAlternative | None = None
     is_complete: bool = False  # whether there was time for all that may be one
 
 
@@ -505,7 +505,7 @@ def _held_alternative(searched: Searched, store: Store, budget: Budget) -> HeldS
 
     test_share = plan.resolved.job.split.test
     data = read_dataset(store.fetch(searched.rows.train))
-    found = held_alternative(
+    held = held_alternative(
         alternative,
         candidates[:MOST_EXAMINED],
         decided_by,
@@ -517,7 +517,7 @@ def _held_alternative(searched: Searched, store: Store, budget: Budget) -> HeldS
         weight=people_per_row(data.people) if data.counts_people else 1.0,
         seed=plan.resolved.job.seed,
     )
-    return HeldSearch(found, is_complete)
+    return HeldSearch(held, is_complete)
 
 
 def _add_certificate(
@@ -536,8 +536,8 @@ def _add_certificate(
     )
     level = plan.tune.confidence or UTILITY_CONFIDENCE
     content["held_sought"] = has_chance(alternative, level) and held.is_complete
-    if held.found is not None:
-        content["held"] = held.found.to_json(plan.aim, champion)
+    if held.alternative is not None:
+        content["held"] = held.alternative.to_json(plan.aim, champion)
         content["held_sought"] = True
     good = equally_good(plan.aim, searched.trials, len(alternative.no_worse))
     reference = decisions_of(plan, searched.rows, store, [champion])

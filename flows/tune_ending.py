@@ -64,7 +64,7 @@ class Ending:
             yield
         except raised:
             raise
-        except BaseException as error:  # noqa: BLE001 - it is raised, or told, after the answer
+        except BaseException as error:  # noqa: BLE001 - it is reported after the answer
             if os.environ.get("EVENHAND_LOG") and isinstance(error, Exception):
                 traceback.print_exception(error)
             self.error = self.error or error

@@ -548,7 +548,7 @@ def _restrict(
         raise InputError(f"space.{name} must be a mapping of parameters to values or ranges.")
     parameters = inspect.signature(method_class(name).__init__).parameters
     accepted = [item for item in list(parameters)[1:] if item not in RESERVED_ARGUMENTS]
-    if _has_no_way_with_columns(variant):
+    if _can_do_without_columns(variant):
         accepted.append(LEAVE_OUT)
     if METRIC in space:
         accepted.append(METRIC)
@@ -646,10 +646,10 @@ def _may_leave_out(variant: ResolvedJob, names: Sequence[str]) -> bool:
     """Whether a method can do without columns; with a metric or copies it has its own way with
     them.
     """
-    if not _has_no_way_with_columns(variant):
+    if not _can_do_without_columns(variant):
         return False
     job = variant.job
-    if _moves_rows(variant, names):
+    if _holds_out_other_rows(variant, names):
         return False
     if job.evaluate.certificate is None and not job.evaluate.adapted:
         # as the tuned job has it, see `tuned_job`
@@ -661,7 +661,7 @@ def _may_leave_out(variant: ResolvedJob, names: Sequence[str]) -> bool:
     return True
 
 
-def _moves_rows(variant: ResolvedJob, names: Sequence[str]) -> bool:
+def _holds_out_other_rows(variant: ResolvedJob, names: Sequence[str]) -> bool:
     """Whether other rows are held out without these columns: by a hash of the row, which has the
     model inputs and the sensitive columns.
     """
@@ -669,8 +669,10 @@ def _moves_rows(variant: ResolvedJob, names: Sequence[str]) -> bool:
     return variant.job.split.hash == "row" and not set(names).issubset(sensitive)
 
 
-def _has_no_way_with_columns(variant: ResolvedJob) -> bool:
-    """Whether a method has neither a fair metric nor copies, which say what columns count."""
+def _can_do_without_columns(variant: ResolvedJob) -> bool:
+    """Whether a method can do without columns: not where a fair metric or copies say how columns
+    count.
+    """
     spec = METHODS[variant.method]
     return not (spec.needs_metric or spec.needs_counterfactuals)
 
@@ -702,7 +704,7 @@ def _check_ends(resolved: ResolvedJob, method: str, key: str, dimension: spaces.
         job = resolved.job.model_copy(update={"method": changed_method})
         if key == LEAVE_OUT:
             job = _leaving_out(job, value)
-            if _moves_rows(resolved, value):
+            if _holds_out_other_rows(resolved, value):
                 raise InputError(
                     f"space.{method}.leave_out: with split.hash: row other rows are held out "
                     "without these columns: list columns in split.hash."

@@ -263,8 +263,8 @@ def proved_answer(
     """Train the best trials on all training rows and prove them, one after the other, until one
     keeps the limits or the time is up.
 
-    `rows` is the number of training rows. Nothing is proved if the command has `ended`, which is
-    said as the subject and the verb of a sentence. There is an answer among the trials. If no trial
+    `rows` is the number of training rows. Nothing is proved if the command has `ended`: a text
+    such as "command was interrupted". There is an answer among the trials. If no trial
     keeps the limits, it is the one that misses them least of those that were proved.
     """
     prefer = plan.tune.prefer

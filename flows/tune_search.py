@@ -323,8 +323,8 @@ def _digest(content: Any) -> str:
 
 
 def check_evidence(plan: TunePlan, data: Dataset) -> None:
-    """Refuse a search for a metric that no model can have a number for: too few people of a group
-    have a label. Raises `InputError`.
+    """Refuse a search for a metric of groups where too few people of a group have a label, so that
+    no model has a number for it. Raises `InputError`.
 
     Which groups a metric counts follows from labels and groups alone, so any decisions show it.
     """

@@ -245,8 +245,8 @@ HEAD = """\
 ## Time kept on a busy machine
 
 `evenhand tune JOB --minutes 0.5` with one or two limits and an empty store, on six shipped jobs and five odd generated tables,
-while so many processes compute in loops, and so many such commands run at a time, on a machine of two cores: in some runs beside
-the work of others, whose load is not known, in others alone. The load average is the median over the runs.
+while so many processes compute in loops, and so many such commands run at a time, on a machine of two cores: in some runs while
+others used it, whose load is not known, in others alone. The load average is the median over the runs.
 
 - Kept: runs that ended at most 5 seconds after their 30. Latest: seconds of the last one after them.
 - Measured: the answer was measured on the test rows. Judged: on validation rows only. Unjudged: the job has default

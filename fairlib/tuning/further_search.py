@@ -481,7 +481,7 @@ def _hide_the_rest(
     rows: dict[str, dict[str, float] | None], people_hidden: int, min_cell: int
 ) -> None:
     """Hide the smallest shown group too where the hidden ones together have fewer than `min_cell`
-    people: what is said of everybody, less the shown groups, would be that of these few.
+    people: the numbers of all people and of the shown groups would give those of these few.
     """
     shown = {name: row["people"] for name, row in rows.items() if row is not None}
     if shown and 0 < people_hidden < min_cell:

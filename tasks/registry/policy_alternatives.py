@@ -88,8 +88,8 @@ def unmet_alternative(policy: Record, chain: Chain, version: str) -> str | None:
         return f"its policy names {metric} for alternatives, which is no disparity: set it again"
     asked = _tolerances(rules["no_worse"])
     searches = _counted(policy, chain, version, metric)
-    found = [search for search in searches if search.keeps_as_much(asked)]
-    worst = max(found, key=lambda search: search.gap, default=None)
+    as_strict = [search for search in searches if search.keeps_as_much(asked)]
+    worst = max(as_strict, key=lambda search: search.gap, default=None)
     if worst is not None and worst.gap > rules["gap"]:
         return (
             f"a search found a less discriminatory alternative (record {worst.number}): "

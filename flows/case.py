@@ -15,6 +15,7 @@ from evenhand.data_contracts.model import Contract
 from evenhand.data_contracts.odcs import load_contract
 from evenhand.tasks.cases.case_page import case_page, letter
 from evenhand.tasks.cases.case_store import CaseStore, new_case
+from evenhand.tasks.cases.equally_good import OtherDecisions, other_decisions
 from evenhand.tasks.cases.explained_model import (
     FORMAT,
     ExplainedModel,
@@ -37,6 +38,8 @@ from evenhand.tasks.registry.policy_terms import evaluating_version
 KEEP_DAYS = 3 * 365
 # Cases that are written under one lock.
 BLOCK = 50
+# People about whom models decide together.
+ASKED_AT_A_TIME = 4096
 PAGE = "case.html"
 LETTER = "letter.html"
 
@@ -104,6 +107,23 @@ def _equally_good(bundle: Bundle, store: Store) -> dict[str, Any] | None:
     return search_for_alternatives(tracking_uri(store), bundle.name, bundle.version)
 
 
+def _other_decisions(
+    options: CaseOptions,
+    model: ExplainedModel,
+    people: Sequence[Person],
+    search: Mapping[str, Any],
+    store: Store,
+) -> OtherDecisions:
+    """What equally good models, which the search kept, decide about people."""
+    decided = {}
+    for start in range(0, len(people), ASKED_AT_A_TIME):
+        block = people[start : start + ASKED_AT_A_TIME]
+        _, positive, _ = model.decide(block)
+        for person, is_positive in zip(block, positive.tolist(), strict=True):
+            decided[person.row] = bool(is_positive)
+    return other_decisions(search, store, options.rows, decided)
+
+
 def _contract(path: str, bundle: Bundle) -> Contract:
     """The contract of a file; an `InputError` if it lacks an input of the model."""
     with input_errors("--contract: ", ContractError):
@@ -144,13 +164,20 @@ def make_cases(options: CaseOptions, store: Store, cases: CaseStore) -> Iterator
             ]
         reasons_wanted = _wanted(options, model, store)
         alternatives = _equally_good(model.bundle, store)
+        others = None
+        if alternatives is not None and people:
+            others = _other_decisions(options, model, people, alternatives, store)
         made: list[str] = []
         for start in range(0, len(people), BLOCK):
             block = people[start : start + BLOCK]
-            contents = [
-                _content(options, model, person, parts) | {"alternatives": alternatives}
-                for person, parts in zip(block, model.explain(block, reasons_wanted), strict=True)
-            ]
+            contents = []
+            explained = model.explain(block, reasons_wanted)
+            for person, parts in zip(block, explained, strict=True):
+                content = _content(options, model, person, parts)
+                content["alternatives"] = alternatives
+                if alternatives is not None and others is not None:
+                    content["alternatives"] = {**alternatives, "person": others.about(person)}
+                contents.append(content)
             with cases.writing():
                 made += [cases.add(content, _pages(content, options)) for content in contents]
             yield CasesMade(list(made), len(read.people), read.broken, len(people))

@@ -492,8 +492,22 @@ def train_to_decide(resolved: CheckedJob, steps: Steps) -> tuple[Artifact, Artif
     return _train_and_decide(resolved, steps, train, place), train
 
 
+def train_without_controls(resolved: CheckedJob, steps: Steps) -> Artifact:
+    """Run the steps of :func:`train_and_measure` up to the decision rule, and the controls only
+    where the training needs them; return the model.
+    """
+    train, _ = training_rows(resolved, steps)
+    place = place_of(resolved, steps)
+    return _train_and_decide(resolved, steps, train, place, with_controls=False)
+
+
 def _train_and_decide(
-    resolved: CheckedJob, steps: Steps, train: Artifact, place: Place
+    resolved: CheckedJob,
+    steps: Steps,
+    train: Artifact,
+    place: Place,
+    *,
+    with_controls: bool = True,
 ) -> Artifact:
     """Train the controls and the model, and choose its decision rule; return the model."""
     job = resolved.job
@@ -518,7 +532,8 @@ def _train_and_decide(
         controls["held_out"] = True
     if job.sensitive and method.name != method.plain:
         controls["sensitive"] = job.sensitive
-    steps("controls", controls, {"train": train}, modules=_learner_modules(resolved))
+    if with_controls or may_lower:
+        steps("controls", controls, {"train": train}, modules=_learner_modules(resolved))
     if may_lower:
         inputs["plain"] = steps.output("controls", "plain_held_out")
     steps("train", parameters, inputs, modules=resolved.modules)

@@ -361,18 +361,7 @@ def _publish(resolved: ResolvedJob, judged: GatedRun, steps: Steps) -> None:
         "decision": steps.output("gate", "decision"),
     }
     fingerprint = steps.output("ingest", "raw").sha256
-    evaluation = {
-        "job": job.name,
-        "method": resolved.method,
-        "contract": resolved.table_contract.to_dict(),
-        "evaluate": job.evaluate.model_dump(exclude=ONCE),
-        "seed": job.seed,
-        "data_fingerprint": fingerprint,
-        "model_digest": model_digest(resolved, judged.measured.proxy),
-    }
-    forms = _stated_forms(resolved.source())
-    if forms:
-        evaluation["table_forms"] = forms
+    evaluation = facts_of_model(resolved, steps, judged.measured.proxy)
     parameters = {
         "name": resolved.model_name,
         "alias": job.publish.alias,
@@ -411,6 +400,25 @@ def _publish(resolved: ResolvedJob, judged: GatedRun, steps: Steps) -> None:
         modules=resolved.modules,
         is_valid=lambda record: is_current(record, uri, resolved.value_names, resolved.case_terms),
     )
+
+
+def facts_of_model(resolved: ResolvedJob, steps: Steps, proxy: str | None) -> dict[str, Any]:
+    """Return what a model's files say of it in ``evaluation.json``, but for its measurement: its
+    job, method, contract and table. `proxy` is the content of the job's proxy, if it has one.
+    """
+    facts = {
+        "job": resolved.job.name,
+        "method": resolved.method,
+        "contract": resolved.table_contract.to_dict(),
+        "evaluate": resolved.job.evaluate.model_dump(exclude=ONCE),
+        "seed": resolved.job.seed,
+        "data_fingerprint": steps.output("ingest", "raw").sha256,
+        "model_digest": model_digest(resolved, proxy),
+    }
+    forms = _stated_forms(resolved.source())
+    if forms:
+        facts["table_forms"] = forms
+    return facts
 
 
 def _kept_share(resolved: ResolvedJob, steps: Steps, policy: Json | None) -> dict[str, Any]:

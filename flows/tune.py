@@ -45,6 +45,7 @@ from evenhand.flows.tune_alternatives import (
 )
 from evenhand.flows.tune_deadline import PAGELESS, Deadline, PreparedAnswer, write_whole
 from evenhand.flows.tune_ending import Ending
+from evenhand.flows.tune_equally_good import keep_models, keeps_models, most_seconds
 from evenhand.flows.tune_plan import TunePlan, notes_of_plan, tuned_text, unjudged_text
 from evenhand.flows.tune_proofs import NO_TIME, NOT_PROVED, Proofs, proved_answer
 from evenhand.flows.tune_search import (
@@ -147,9 +148,12 @@ def execute(
         verdict.exit_code = 0
         chosen = _answer(command, searched, held, document)
         command.ending.heed_interrupts()
+        kept = None
+        if chosen is not None:
+            kept = _keep_models(command, searched)
         progress.stage = "writing the page"
         with _naming_the_job_file(command, plan), described(progress.line):
-            _write_page(command, searched, chosen, held, document)
+            _write_page(command, searched, chosen, held, kept, document)
     if prefect and command.ending.error is not None:
         # the flow run is cancelled, not completed
         raise command.ending.described() from None
@@ -195,11 +199,41 @@ def _answer(
     return chosen
 
 
+def _keep_models(command: Command, searched: Searched) -> dict[str, Any] | None:
+    """Keep models that are as good as a published one, so that cases can ask them; return their
+    number and digest.
+    """
+    plan = searched.plan
+    ending = command.ending
+    is_judged = judged_champion(searched.trials) is not None
+    if not keeps_models(plan.alternative) or not is_judged or ending.error is not None:
+        return None
+    assert plan.alternative is not None, "an alternative is searched"
+    good = equally_good(plan.aim, searched.trials, len(plan.alternative.no_worse))
+    command.progress.stage = "training equally good models"
+    kept = None
+    with ending.kept(), described(command.progress.line):
+        kept = keep_models(
+            plan,
+            good,
+            searched.rows.count,
+            command.engine,
+            command.store,
+            seconds=most_seconds(command.budget),
+        )
+    if ending.error is not None:
+        command.verdict.exit_code = 4
+        command.verdict.error = ending.message(plan.target)
+    ending.heed_interrupts()
+    return kept
+
+
 def _write_page(
     command: Command,
     searched: Searched,
     chosen: Trial | None,
     held: HeldSearch,
+    kept: dict[str, Any] | None,
     document: dict[str, Any],
 ) -> None:
     """Add what the search shows about alternatives, and write the study and its page."""
@@ -207,6 +241,7 @@ def _write_page(
     if chosen is not None:
         _add_certificate(searched, command.store, document, held)
     if "alternative" in document:
+        document["alternative"]["kept"] = kept
         documents["alternative"] = document["alternative"]
         _judge_gap(document["alternative"], command.verdict)
     document["seconds"] = round(command.budget.spent, 1)

@@ -527,6 +527,7 @@ def record_content(document: Mapping[str, Any], digest: str) -> dict[str, Any]:
         "gain_level": result["gain_level"],
         "study": document["study"],
         "digest": digest,
+        "kept": result.get("kept"),
     }
     counts = result.get("multiplicity")
     if counts is not None:

@@ -29,6 +29,7 @@ from evenhand.fairlib.tuning.study import (
 )
 from evenhand.flows import classifier_jobs as classifier
 from evenhand.flows.engine import Steps, duration_text
+from evenhand.flows.tune_equally_good import keeping_seconds
 from evenhand.flows.tune_plan import (
     FIRST_METHODS,
     LEAVE_OUT,
@@ -634,6 +635,7 @@ class _AfterTrial:
             self.on_best(trials)
         is_proved = bool(self.plan.proofs)
         budget.reserve = finishing_seconds(trials, chosen, budget, is_proved=is_proved)
+        budget.reserve += keeping_seconds(self.plan.alternative, chosen, budget)
         models = {trial.model for trial in trials}
         if not within(self.plan.aim.by_value, trials) and len(models) < len(self.rows.plan.fixed):
             # the models before the search come first: most limits are kept by one of them

@@ -320,9 +320,9 @@ def _alternative_blocks(case: Case) -> Iterator[Block]:
         yield (
             f"{formats.sentence(as_good_words(counts))}. At least one of them decides otherwise "
             f"about {several} of {counts['people']:,} people, and a "
-            f"single one about up to {single}. "
-            "Whether this person is one of them is not known: the search keeps no person."
+            f"single one about up to {single}."
         )
+        yield _about_this_person(search.get("person"), counts)
         rows: list[list[Any]] = []
         # records of older versions have no groups
         for attribute, groups in counts.get("by_group", {}).items():
@@ -333,6 +333,31 @@ def _alternative_blocks(case: Case) -> Iterator[Block]:
         if rows:
             columns = ["Group", "People", "Decided otherwise by some"]
             yield Table("Equally good models by group", columns, rows)
+
+
+def _about_this_person(person: Mapping[str, Any] | None, counts: Mapping[str, Any]) -> str:
+    """How many of the equally good models that were kept decide otherwise about this person."""
+    # cases of older versions asked none
+    reason = "the search keeps no person"
+    if person is not None:
+        reason = person.get("reason", "")
+    if person is None or not person["models"]:
+        return f"Whether this person is one of them is not known: {reason}."
+    asked = person["models"]
+    otherwise = person["otherwise"]
+    words = f"**About this person {otherwise} of {asked} models decide otherwise.** "
+    if not otherwise:
+        words = f"**About this person all of {asked} models decide the same.** "
+    if asked == 1:
+        same = "otherwise" if otherwise else "the same"
+        words = f"**About this person the one model that was asked decides {same}.** "
+    total = counts.get("as_good", counts["models"])
+    return (
+        f"{words}They were drawn at random of the {total:,} settings that are as good, and trained "
+        f"on all training rows. Of all of these, between {formats.percent(person['low'])} and "
+        f"{formats.percent(person['high'])} would decide otherwise, with a confidence of "
+        f"{formats.percent(person['level'])}."
+    )
 
 
 def _input_blocks(case: Case) -> Iterator[Block]:

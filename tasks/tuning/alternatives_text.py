@@ -81,6 +81,12 @@ def bound_sentences(content: Mapping[str, Any]) -> list[str]:
             f"about {percent(counts['ambiguity'])} of the people, a single one about up to "
             f"{percent(counts['discrepancy'])}"
         )
+    kept = content.get("kept")
+    if kept is not None:
+        sentences.append(
+            f"models of {kept['models']} of these settings, drawn at random, are kept: "
+            "`evenhand case` says how many of them decide otherwise about its person"
+        )
     return sentences
 
 

@@ -344,6 +344,7 @@ def test_an_alternative_to_a_job_and_to_its_model(publishing: Bench) -> None:
     records = json.loads(history.stdout)["records"]
     assert records[-1]["kind"] == "alternative"
     assert records[-1]["alternative_gap"] == found["alternative_gap"]
+    ask_about_people(publishing, published["model"]["name"], records[-1]["kept"])
     shown = CliRunner().invoke(
         app, ["history", published["model"]["name"], "--store", str(publishing.store)]
     )
@@ -360,6 +361,21 @@ def test_an_alternative_to_a_job_and_to_its_model(publishing: Bench) -> None:
     after = json.loads(tune(publishing, "--alternative-to", str(tuned), *asked).stdout)
     compared_with = after["tuning"]["alternative"]
     assert compared_with["champion"]["value"] <= found["champion"]["value"]
+
+
+def ask_about_people(publishing: Bench, model: str, kept: dict[str, Any]) -> None:
+    """A case asks the models that the search kept, also by columns that the model does not read."""
+    assert 1 <= kept["models"] <= kept["of"]
+    table = publishing.folder / "applicants.csv"
+    pyarrow.csv.write_csv(make_people(12, 4), table)
+    command = ["case", model, "--rows", str(table), "--no-proof"]
+    made = CliRunner().invoke(app, [*command, "--json", "--store", str(publishing.store)])
+    assert made.exit_code == 0, made.output
+    for name in json.loads(made.stdout)["cases"]:
+        path = publishing.store / "cases" / "files" / name / "case.json"
+        person = json.loads(path.read_text())["alternatives"]["person"]
+        assert person["models"] == kept["models"]
+        assert 0 <= person["low"] <= person["otherwise"] / person["models"] <= person["high"] <= 1
 
 
 def refuse_by_policy(publishing: Bench, model: str, gap: float) -> None:

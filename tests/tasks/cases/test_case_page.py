@@ -40,5 +40,17 @@ def test_a_recorded_search_for_alternatives_is_shown() -> None:
     counts = {**SEARCH["multiplicity"], "by_group": groups}
     shown = list(_alternative_blocks({"alternatives": {**SEARCH, "multiplicity": counts}}))
     assert [list(row) for row in shown[-1].rows] == [["sex: F", "1,200", "12.0%"]]  # type: ignore[union-attr]
+    assert "is not known: the search keeps no person." in text
+    asked = {"models": 20, "otherwise": 0, "low": 0.0, "high": 0.1684, "level": 0.95}
+    for otherwise, words in ((0, "all of 20 models decide the same"), (3, "3 of 20 models decide")):
+        person = {**asked, "otherwise": otherwise}
+        text = " ".join(
+            map(str, _alternative_blocks({"alternatives": {**SEARCH, "person": person}}))
+        )
+        assert words in text
+        assert "between 0.0% and 16.8% would decide otherwise" in text
+    person = {"models": 0, "reason": "its search kept no such model"}
+    text = " ".join(map(str, _alternative_blocks({"alternatives": {**SEARCH, "person": person}})))
+    assert "is not known: its search kept no such model." in text
     earlier = {**SEARCH, "multiplicity": None}
     assert len(list(_alternative_blocks({"alternatives": earlier}))) == 1

@@ -1,0 +1,146 @@
+"""Models that are as good as a published one: their folder in the store, and what they decide about
+single people.
+
+A search for alternatives finds settings that are as good as the model. Of some of them it keeps a
+model, drawn at random. So a case can say how many of these decide otherwise about its person.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evenhand.data_contracts.errors import ContractViolation
+from evenhand.fairlib.evaluation.closed_intervals import rate_interval
+from evenhand.tasks.cases.explained_model import ExplainedModel, Person
+from evenhand.tasks.errors import EvenhandError
+from evenhand.tasks.execution.store import Store, sha256_of_path
+from evenhand.tasks.registry.bundle import read_bundle
+
+# Folder of a store; within it a folder for each search, by the digest of its models.
+FOLDER = "equally-good"
+LEVEL = 0.95
+# People whose decisions are computed together.
+BLOCK = 4096
+NOT_KEPT = "its search kept no such model"
+NOT_IN_STORE = "the models that its search kept are not in this store, or were changed"
+NOT_ASKED = "the models that its search kept cannot decide about this row"
+
+
+@dataclass(frozen=True)
+class ModelFiles:
+    """What the folder of a model is made of."""
+
+    name: str  # of the folder, such as the number of the trial
+    model: Path
+    encoder: Path
+    evaluation: Mapping[str, Any]  # as of a published model
+    inputs: Mapping[str, Any]
+
+    def write(self, place: Path) -> None:
+        """Write the folder below `place`."""
+        folder = place / self.name
+        folder.mkdir(parents=True)
+        shutil.copytree(self.model, folder / "model")
+        shutil.copyfile(self.encoder, folder / "encoder.json")
+        (folder / "evaluation.json").write_text(json.dumps(self.evaluation, sort_keys=True))
+        (folder / "inputs.json").write_text(json.dumps(self.inputs, sort_keys=True))
+
+
+def keep(store: Store, models: Sequence[ModelFiles]) -> str:
+    """Keep models in the store; return the digest by which their folder is found.
+
+    The store is on this machine. The folder appears with all of its files, or not at all.
+    """
+    with store.workdir() as scratch:
+        made = scratch / FOLDER
+        for model in models:
+            model.write(made)
+        digest, _, _ = sha256_of_path(made)
+        if kept_folder(store, digest) is None:
+            # one that was changed would be in the way
+            shutil.rmtree(store.path(FOLDER, digest), ignore_errors=True)
+            store.move_in(made, FOLDER, digest)
+    return digest
+
+
+def kept_folder(store: Store, digest: str) -> Path | None:
+    """Return the folder with these models; None if this store lacks it, or it was changed."""
+    is_digest = len(digest) == 64 and digest.isalnum()
+    if not store.is_local or not is_digest:
+        return None
+    folder = Path(store.path(FOLDER, digest))
+    if not folder.is_dir() or sha256_of_path(folder)[0] != digest:
+        return None
+    return folder
+
+
+@dataclass(frozen=True)
+class OtherDecisions:
+    """What the models decide about people: by the row, how many of them were asked and how many of
+    these decide otherwise; or the reason why none was asked.
+    """
+
+    by_row: Mapping[int, tuple[int, int]]
+    reason: str = ""
+
+    def about(self, person: Person) -> dict[str, Any]:
+        """Return what a case says about its person, as plain JSON."""
+        asked, otherwise = self.by_row.get(person.row, (0, 0))
+        if not asked:
+            return {"models": 0, "reason": self.reason or NOT_ASKED}
+        low, high = rate_interval(otherwise, asked, LEVEL)
+        return {
+            "models": asked,
+            "otherwise": otherwise,
+            "low": round(low, 4),
+            "high": round(high, 4),
+            "level": LEVEL,
+        }
+
+
+def other_decisions(
+    search: Mapping[str, Any],
+    store: Store,
+    location: str,
+    decided: Mapping[int, bool],
+) -> OtherDecisions:
+    """Ask the models that a recorded search kept about people of a table.
+
+    `decided` says by the number of a row whether the decision about it is positive. A model that
+    needs a column which the table lacks is not asked.
+    """
+    digest = (search.get("kept") or {}).get("sha256")
+    if not isinstance(digest, str):
+        return OtherDecisions({}, NOT_KEPT)
+    folder = kept_folder(store, digest)
+    if folder is None:
+        return OtherDecisions({}, NOT_IN_STORE)
+    asked = dict.fromkeys(decided, 0)
+    otherwise = dict.fromkeys(decided, 0)
+    for place in sorted(folder.iterdir()):
+        for row, is_positive in _decisions_of(place, location, decided):
+            asked[row] += 1
+            otherwise[row] += is_positive != decided[row]
+    return OtherDecisions({row: (asked[row], otherwise[row]) for row in decided})
+
+
+def _decisions_of(
+    place: Path, location: str, rows: Mapping[int, bool]
+) -> Iterable[tuple[int, bool]]:
+    """Return a model's decisions about rows of a table; none if it cannot read the table."""
+    decisions: list[tuple[int, bool]] = []
+    with suppress(EvenhandError, ContractViolation):
+        model = ExplainedModel(read_bundle(place, None, None, str(place)), {})
+        people = [person for person in model.read(location).people if person.row in rows]
+        for start in range(0, len(people), BLOCK):
+            block = people[start : start + BLOCK]
+            _, positive, _ = model.decide(block)
+            numbers = [person.row for person in block]
+            decisions += zip(numbers, positive.tolist(), strict=True)
+    return decisions

@@ -4,6 +4,7 @@ published one, drawn at random.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -47,7 +48,11 @@ def keeping_seconds(alternative: Alternative | None, chosen: Trial | None, budge
 
 
 def most_seconds(budget: Budget) -> float:
-    """Return for how many seconds these models are trained after a search."""
+    """Return for how many seconds these models are trained after a search; without an end where the
+    command has a limit, which ends it.
+    """
+    if budget.is_limited:
+        return math.inf
     return max(LEAST_S, MOST_OF_THE_TIME * budget.spent)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,13 @@ from evenhand.fairlib.tuning.study import Trial
 from evenhand.flows import case, tune_equally_good
 from evenhand.flows.cli import app
 from evenhand.flows.tune_alternatives import Alternative
-from evenhand.flows.tune_equally_good import drawn, keep_models, keeping_seconds, keeps_models
+from evenhand.flows.tune_equally_good import (
+    drawn,
+    keep_models,
+    keeping_seconds,
+    keeps_models,
+    most_seconds,
+)
 from evenhand.tasks.cases.equally_good import ModelFiles, keep, kept_folder
 from evenhand.tasks.errors import InputError, OutOfTime
 from evenhand.tasks.execution.store import Store
@@ -49,6 +56,8 @@ def test_models_are_kept_of_alternatives_to_a_version_alone() -> None:
     budget = Budget(3600.0, clock=lambda: 0.0)
     assert keeping_seconds(TO_VERSION, chosen, budget) == 1.5 * 20 * 2.0
     assert keeping_seconds(TO_VERSION, chosen, Budget(120.0, clock=lambda: 0.0)) == 12.0
+    assert most_seconds(budget) == math.inf  # the command ends
+    assert most_seconds(Budget(started=-900.0, clock=lambda: 0.0)) == 90.0
     assert keeping_seconds(TO_VERSION, None, budget) == keeping_seconds(TO_JOB, chosen, budget) == 0
 
 

@@ -822,6 +822,12 @@ def set_policy(
         "--alternative-no-worse",
         "METRIC by NUMBER, kept by alternatives (default: balanced_accuracy by 0.005).",
     ),
+    alternative_share: float | None = option(
+        "--alternative-share",
+        "Largest share of random settings that may be better than the best, by the search's bound.",
+        min=0,
+        max=1,
+    ),
     approvals: int | None = option(
         "--approvals",
         "People other than the author who approve (default: 1 with --approved-by, else 0).",

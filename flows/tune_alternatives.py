@@ -232,7 +232,11 @@ def certificate(
     its best rule of decisions.
     """
     # imported lazily: other searches do not need it
-    from evenhand.fairlib.tuning.further_search import gain_bound, share_bound
+    from evenhand.fairlib.tuning.further_search import (
+        expected_gain_bound,
+        gain_bound,
+        share_bound,
+    )
 
     metric = aim.objectives[0]
     sign = 1.0 if better(metric) == "higher" else -1.0
@@ -246,6 +250,9 @@ def certificate(
     if end is not None:
         most = abs(best_value - end)
     gain = gain_bound(merits, sign * best_value, LONGER, most=most, level=GAIN_LEVEL, seed=seed)
+    expected_gain = None
+    if math.isfinite(most):
+        expected_gain = expected_gain_bound(len(stream), most, SHARE_LEVEL)
     judged = [trial for trial in trials if trial.state == "judged"]
     return {
         "to": alternative.to,
@@ -266,6 +273,7 @@ def certificate(
         "random_as_good": int(np.isfinite(merits).sum()),
         "share_level": SHARE_LEVEL,
         "share_bound": share_bound(len(stream), SHARE_LEVEL),
+        "expected_gain_bound": expected_gain,
         "longer": LONGER,
         "gain_level": GAIN_LEVEL,
         "gain_bound": gain.gain,
@@ -511,7 +519,7 @@ def record_content(document: Mapping[str, Any], digest: str) -> dict[str, Any]:
     """Return what the chain of a published model keeps of a search for alternatives to it."""
     result = document["alternative"]
     keys = ["metric", "alternative_gap", "models", "judged_models", "random", "methods", "where"]
-    keys += ["share_bound", "gain_bound", "held"]
+    keys += ["share_bound", "expected_gain_bound", "gain_bound", "held"]
     content = {key: result[key] for key in keys}
     content |= {
         "better": better(result["metric"]),

@@ -104,6 +104,52 @@ def share_bound(settings: int, level: float = 0.95) -> float:
     return float(_epoch_bounds(level)[epoch])
 
 
+def expected_gain_bound(settings: int, most: float, level: float = 0.95) -> float:
+    r"""Bound the mean gain of one further random setting over the best found.
+
+    With p the share of settings that are better than the best found, which is at least as good as
+    the best of the `settings` random ones, and a gain of `most` at most,
+
+    .. math:: E[(X - best)_+] \le p \cdot most,
+
+    and p is below :func:`share_bound`. So nothing is assumed about the distribution, and the bound
+    holds whenever the search stops. A search may stop where the mean gain of one more model is
+    less than what the model costs [1]_.
+
+    Parameters
+    ----------
+    settings : int
+        Number of settings of the stream that were judged.
+    most : float
+        Difference of the metric's best possible value and that of the best found, at least 0.
+    level : float
+        Chance that the bound holds at all times.
+
+    Returns
+    -------
+    float
+        In the unit of the metric, from 0 to `most`.
+
+    Raises
+    ------
+    ValueError
+        If the level is not between 0 and 1, or `most` is negative or not finite.
+
+    References
+    ----------
+    .. [1] C. Hays, B. Laufer, S. Barocas and M. Raghavan, "Statistical Guarantees in the Search for
+       Less Discriminatory Algorithms", ICLR 2026, arXiv 2512.23943.
+
+    Examples
+    --------
+    >>> round(expected_gain_bound(300, 0.02), 5)
+    0.00048
+    """
+    if not 0.0 <= most < math.inf:
+        raise ValueError(f"most: got {most!r}, expected a finite number, not negative")
+    return most * share_bound(settings, level)
+
+
 @lru_cache(maxsize=1)
 def _epoch_starts() -> Float:
     """First number of settings of each epoch."""

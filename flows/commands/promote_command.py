@@ -416,6 +416,7 @@ def set_policy(
     alternative_metric: str | None = None,
     alternative_models: int | None = None,
     alternative_no_worse: Sequence[str] | None = None,
+    alternative_share: float | None = None,
     **rules: Any,
 ) -> None:
     """Check a policy, read its holdout, pin how it measures, add it to the model's chain, and print
@@ -439,7 +440,11 @@ def set_policy(
             "holdout": None,
         }
         rules["alternative"] = alternative_rules(
-            alternative_gap, alternative_metric, alternative_models, alternative_no_worse or ()
+            alternative_gap,
+            alternative_metric,
+            alternative_models,
+            alternative_no_worse or (),
+            alternative_share,
         )
         rules["keys"] = _keys({role: rules.pop(role, None) or () for role in ROLES})
         rules["approvals"] = _approvals(rules.get("approvals"), rules["keys"]["approved_by"])

@@ -27,17 +27,22 @@ def alternative_rules(
     metric: str | None,
     models: int | None,
     no_worse: Sequence[str],
+    share: float | None = None,
 ) -> dict[str, Any] | None:
     """Return the gate on alternatives as a policy keeps it; None without a largest gap.
+
+    `share` is how large a share of random settings may still be better than the best alternative,
+    by the bound of the search; None for any.
 
     Raises `InputError` for another option without the gap, a metric without a direction, and an
     entry of `no_worse` that is not of the form METRIC by NUMBER.
     """
     if gap is None:
-        if metric is not None or models is not None or no_worse:
+        if metric is not None or models is not None or no_worse or share is not None:
             raise InputError(
-                "--alternative-metric, --alternative-models and --alternative-no-worse need "
-                "--alternative-gap: the largest gap that a search may have found."
+                "--alternative-metric, --alternative-models, --alternative-no-worse and "
+                "--alternative-share need --alternative-gap: the largest gap that a search may "
+                "have found."
             )
         return None
     if metric is not None:
@@ -53,7 +58,10 @@ def alternative_rules(
         name, _ = read_no_worse(text, "--alternative-no-worse")
         with input_errors(f"--alternative-no-worse {text!r}: ", end="."):
             better(name)
-    return {"gap": gap, "metric": metric, "models": models or MODELS, "no_worse": limits}
+    rules = {"gap": gap, "metric": metric, "models": models or MODELS, "no_worse": limits}
+    if share is not None:
+        rules["share"] = share
+    return rules
 
 
 def alternative_in_words(rules: Mapping[str, Any]) -> str:
@@ -66,10 +74,13 @@ def alternative_in_words(rules: Mapping[str, Any]) -> str:
     """
     conditions = " and ".join(text.replace(" by ", " no worse by ") for text in rules["no_worse"])
     disparity = rules["metric"] or "any disparity"
-    return (
+    text = (
         f"alternatives in {disparity}, {conditions}, in {rules['models']} models: a gap of "
         f"{rules['gap']:g} at most"
     )
+    if rules.get("share") is not None:
+        text += f", and at most {rules['share']:g} of random settings better than the best"
+    return text
 
 
 def unmet_alternative(policy: Record, chain: Chain, version: str) -> str | None:
@@ -118,6 +129,7 @@ class RecordedSearch:
     gap: float  # the difference that it found; infinite where the record has no such number
     models: int  # different models that it judged
     min_cell: int | None  # None in records of older versions
+    share: float  # bound on the share of random settings that are better than the best found
     no_worse: Mapping[str, float]  # by metric how much of it an alternative could lose
     limits: Sequence[str]  # further limits
 
@@ -150,6 +162,7 @@ def read_search(record: Record) -> RecordedSearch | None:
             gap if math.isfinite(gap) and gap >= 0 else math.inf,
             models,
             None if min_cell is None else int(min_cell),
+            float(content.get("share_bound", 1.0)),
             _tolerances(list(content.get("no_worse") or ())),
             list(map(str, content.get("where") or ())),
         )
@@ -226,6 +239,12 @@ def _shortfall(rules: Mapping[str, Any], search: RecordedSearch, min_cell: int) 
         return f"it judged {search.models} models, and the policy asks for {rules['models']}"
     if search.min_cell is not None and search.min_cell > min_cell:
         return f"it left out groups by min_cell {search.min_cell}, and the policy pins {min_cell}"
+    most = rules.get("share")
+    if most is not None and not search.share <= most:
+        return (
+            f"by its random settings up to {search.share:.2g} of them are better than the best "
+            f"found, and the policy allows {most:g}"
+        )
     if search.limits:
         return f"its alternatives had to keep {search.limits[0]} as well"
     allowed = _tolerances(rules["no_worse"])

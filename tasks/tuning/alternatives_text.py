@@ -45,6 +45,14 @@ def bound_sentences(content: Mapping[str, Any]) -> list[str]:
     depend.
     """
     sentences = [_share_sentence(content)]
+    # studies of older versions lack it
+    expected_gain = content.get("expected_gain_bound")
+    if expected_gain and content["share_bound"] < MOST_SHARE:
+        sentences.append(
+            f"one further random setting would gain at most {expected_gain:.2g} of "
+            f"{content['metric']} on average ({percent(content['share_level'])} confidence, for "
+            "any distribution)"
+        )
     if content["gain_bound"] is None:
         possible = ""
         if content.get("gain_possible") is not None:

@@ -152,6 +152,8 @@ def test_the_best_alternative_is_as_good_with_the_smallest_gap() -> None:
     assert content["alternative_gap"] == 0.12
     assert (content["models"], content["random"], content["random_as_good"]) == (5, 3, 2)
     assert content["share_bound"] == 1.0
+    # too few random settings exclude nothing: not even that all others have no gap
+    assert content["expected_gain_bound"] == 0.08
     assert content["gain_bound"] is None
     assert content["no_worse"][0]["limit"] == "balanced_accuracy >= 0.695"
     json.dumps(content, allow_nan=False)

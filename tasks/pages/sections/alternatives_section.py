@@ -21,7 +21,9 @@ ASSUMPTIONS = (
     "value of each parameter of it (of its logarithm where the table says so), under the best rule "
     "of decisions. Better means a better value on these rows than that of the best found, which as "
     "the best of many is itself too good. A setting that cannot be trained counts as no better. "
-    "The bound on the **gain** takes the largest "
+    "The bound on the **mean gain** of one further random model is this share of all that the "
+    "metric could still gain: it assumes nothing either. "
+    "The bound on the **gain** of many takes the largest "
     "values of the random settings as a sample of a generalised Pareto distribution that is no "
     "heavier than an exponential one. Where the values contradict that, no bound is given. It is "
     "about further random settings: a guided search that went on could gain more."
@@ -75,6 +77,9 @@ def _summary(content: Json) -> Table:
     rows.append(["Independent random models", str(content["random"])])
     rows.append(["Of these no worse than the model", str(content["random_as_good"])])
     rows.append(["Bound on the share of better settings", percent(content["share_bound"])])
+    if content.get("expected_gain_bound") is not None:
+        name = "Bound on the mean gain of one further random model"
+        rows.append([name, f"{content['expected_gain_bound']:.2g}"])
     gain = "not known"
     if content["gain_bound"] is not None:
         gain = f"{content['gain_bound']:.4f}"

@@ -130,6 +130,18 @@ def test_a_search_that_could_find_less_counts_for_nothing(case: str) -> None:
     assert reason(SEARCH | changes, SEARCH) is None
 
 
+def test_a_policy_may_ask_for_enough_random_settings() -> None:
+    rules = alternative_rules(0.02, "gap_max.sex", 30, (), 0.05)
+    assert "at most 0.05 of random settings better than the best" in alternative_in_words(
+        rules or {}
+    )
+    assert reason(SEARCH | {"share_bound": 0.05}, alternative=rules) is None
+    for share, words in ((0.06, "up to 0.06 of them are better"), (float("nan"), "up to nan")):
+        assert words in str(reason(SEARCH | {"share_bound": share}, alternative=rules))
+    # records of searches without a random setting, or that do not say it
+    assert "up to 1 of them are better" in str(reason(SEARCH, alternative=rules))
+
+
 def test_a_search_by_a_key_that_may_not_measure_does_not_count() -> None:
     keys = {role: [] for role in ROLES} | {"measured_by": ["k"]}
     words = str(reason(SEARCH, keys=keys))
@@ -154,6 +166,7 @@ def test_options_are_checked_and_shown() -> None:
     }
     for arguments, words in (
         ((None, "auc", None, ()), "need --alternative-gap"),
+        ((None, None, None, (), 0.1), "need --alternative-gap"),
         ((0.1, "gap_mex.sex", None, ()), "--alternative-metric 'gap_mex.sex'"),
         ((0.1, "auc", None, ()), "--alternative-metric 'auc' is no disparity"),
         ((0.1, None, None, ("auc",)), "--alternative-no-worse 'auc' is not of the form"),

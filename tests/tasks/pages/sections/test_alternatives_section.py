@@ -67,6 +67,13 @@ def test_what_was_found_and_both_bounds_are_said() -> None:
         "at most 31% of random settings of this space are better on these rows than the best found "
         "(95% confidence, by 16 of them)"
     )
+    mean = bound_sentences(CONTENT | {"expected_gain_bound": 0.00123})[2]
+    assert mean == (
+        "one further random setting would gain at most 0.0012 of gap_max.sex on average (95% "
+        "confidence, for any distribution)"
+    )
+    kept = bound_sentences(CONTENT | {"kept": {"models": 20, "of": 149, "sha256": "0" * 64}})[-1]
+    assert kept.startswith("models of 20 of these settings, drawn at random, are kept: ")
     none = bound_sentences(CONTENT | {"random": 0, "share_bound": 1.0})[1]
     assert none.startswith("how many settings of this space are better is not known: ")
     few = bound_sentences(CONTENT | {"random": 2, "share_bound": 0.996})[1]

@@ -376,6 +376,9 @@ def tune(
     alternative_gap: float | None = option(
         "--alternative-gap", "Most that an alternative may have less disparity; else exit code 1."
     ),
+    until_gain: float | None = option(
+        "--until-gain", "End when a further random setting would gain at most that on average."
+    ),
     prefer: str | None = option(
         "--prefer", "Metric by which the winner is chosen; alone: no new trials."
     ),

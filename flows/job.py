@@ -594,6 +594,10 @@ class Tune(ParallelSection):
     """Largest difference between the disparity of the model and that of the best alternative; with
     more, the command ends with 1.
     """
+    until_gain: Annotated[float, Field(gt=0)] | None = None
+    """A search for alternatives ends when one further random setting would gain at most so much of
+    the disparity on average, by its bound.
+    """
     trials: Annotated[int, Field(ge=1)] | None = None
     """Number of models that are judged in the whole study; each is one trial per rule of decisions.
     """

@@ -98,8 +98,10 @@ def with_champion(
     """
     tune = job.tune
     if tune.alternative_to is None:
-        if tune.no_worse or tune.alternative_gap is not None:
-            raise InputError("no_worse and alternative_gap need alternative_to: a job or a model.")
+        if tune.no_worse or tune.alternative_gap is not None or tune.until_gain is not None:
+            raise InputError(
+                "no_worse, alternative_gap and until_gain need alternative_to: a job or a model."
+            )
         return job, folder, None
     no_worse = tuple(parse_no_worse(text) for text in tune.no_worse or NO_WORSE)
     name = tune.alternative_to
@@ -232,11 +234,7 @@ def certificate(
     its best rule of decisions.
     """
     # imported lazily: other searches do not need it
-    from evenhand.fairlib.tuning.further_search import (
-        expected_gain_bound,
-        gain_bound,
-        share_bound,
-    )
+    from evenhand.fairlib.tuning.further_search import gain_bound, share_bound
 
     metric = aim.objectives[0]
     sign = 1.0 if better(metric) == "higher" else -1.0
@@ -245,14 +243,8 @@ def certificate(
     value = champion.metrics[metric]["value"]
     best_value = best.metrics[metric]["value"]
     merits = merits_of(aim.by_value, trials, stream)
-    end = describe(metric)[0].domain[0 if sign < 0 else 1]
-    most = math.inf
-    if end is not None:
-        most = abs(best_value - end)
+    most = possible_gain(metric, best_value)
     gain = gain_bound(merits, sign * best_value, LONGER, most=most, level=GAIN_LEVEL, seed=seed)
-    expected_gain = None
-    if math.isfinite(most):
-        expected_gain = expected_gain_bound(len(stream), most, SHARE_LEVEL)
     judged = [trial for trial in trials if trial.state == "judged"]
     return {
         "to": alternative.to,
@@ -273,7 +265,7 @@ def certificate(
         "random_as_good": int(np.isfinite(merits).sum()),
         "share_level": SHARE_LEVEL,
         "share_bound": share_bound(len(stream), SHARE_LEVEL),
-        "expected_gain_bound": expected_gain,
+        "expected_gain_bound": mean_gain_bound(aim, trials, len(stream)),
         "longer": LONGER,
         "gain_level": GAIN_LEVEL,
         "gain_bound": gain.gain,
@@ -287,6 +279,35 @@ def certificate(
         "held_sought": False,
         "multiplicity": None,
     }
+
+
+def possible_gain(metric: str, value: float) -> float:
+    """Return by how much a metric could be better than a value; infinite without an end."""
+    low, high = describe(metric)[0].domain
+    end = low if better(metric) == "lower" else high
+    if end is None:
+        return math.inf
+    return abs(value - end)
+
+
+def mean_gain_bound(aim: Aim, trials: Sequence[Trial], settings: int) -> float | None:
+    """Return how much one further random setting would gain at most on average, over the best found
+    alternative; None where the metric has no end, or the champion was not judged.
+
+    `settings` is the number of random settings that count.
+    """
+    # imported lazily: other searches do not need it
+    from evenhand.fairlib.tuning.further_search import expected_gain_bound
+
+    champion = judged_champion(trials)
+    if champion is None:
+        return None
+    metric = aim.objectives[0]
+    best = _best_alternative(aim, trials, champion)
+    most = possible_gain(metric, best.metrics[metric]["value"])
+    if not math.isfinite(most):
+        return None
+    return expected_gain_bound(settings, most, SHARE_LEVEL)
 
 
 def distinct_models(trials: Sequence[Trial]) -> int:

@@ -29,6 +29,7 @@ from evenhand.fairlib.tuning.study import (
 )
 from evenhand.flows import classifier_jobs as classifier
 from evenhand.flows.engine import Steps, duration_text
+from evenhand.flows.tune_alternatives import mean_gain_bound
 from evenhand.flows.tune_equally_good import keeping_seconds
 from evenhand.flows.tune_plan import (
     FIRST_METHODS,
@@ -411,13 +412,16 @@ def search(
         if pool is not None:
             pool.close(kill=True)
 
+    after_trial = _AfterTrial(plan, rows, study, store, report, limit, progress, on_best)
+    if after_trial.is_enough(study.answered(plan.aim)):
+        return
     study.search(
         rows.plan,
         judge,
         until=math.inf,
         most=plan.tune.trials or NO_LIMIT,
         workers=workers,
-        on_trial=_AfterTrial(plan, rows, study, store, report, limit, progress, on_best),
+        on_trial=after_trial,
         interrupt=interrupt,
         budget=limit,
         once=compiling_seconds(plan.methods),
@@ -598,9 +602,9 @@ class _AfterTrial:
     has_checked_limits: bool = False
     prepared: Trial | None = None  # the answer that `on_best` was called with last
 
-    def __call__(self, trials: list[Trial]) -> None:
-        """Use the trials so far; `InputError` if the first of them show that a limit is out of
-        reach.
+    def __call__(self, trials: list[Trial]) -> bool:
+        """Use the trials so far, and return whether the search may end; `InputError` if the first
+        of them show that a limit is out of reach.
         """
         self._check_limits(trials)
         if self.progress is not None:
@@ -610,6 +614,15 @@ class _AfterTrial:
         if winner is not None:
             self._write_page(winner, trials)
         self._report(winner, trials)
+        return self.is_enough(trials)
+
+    def is_enough(self, trials: Sequence[Trial]) -> bool:
+        """Whether further random settings would gain no more than was asked for."""
+        wanted = self.plan.tune.until_gain
+        if wanted is None:
+            return False
+        gain = mean_gain_bound(self.plan.aim, trials, len(self.study.stream()))
+        return gain is not None and gain <= wanted
 
     def _check_limits(self, trials: list[Trial]) -> None:
         """Check once that no limit is out of reach, as soon as the quick methods have a model."""

@@ -358,7 +358,7 @@ class Study:
         until: float,
         most: int,
         workers: int = 1,
-        on_trial: Callable[[list[Trial]], None] | None = None,
+        on_trial: Callable[[list[Trial]], bool] | None = None,
         interrupt: Callable[[], None] = lambda: None,
         budget: Budget | None = None,
         once: Mapping[str, float] | None = None,
@@ -375,7 +375,8 @@ class Study:
         - `once`: seconds that the first model of a method takes longer than the others
         - `most`: number of models of the whole study
         - `workers`: models at a time; each waits in a thread for `judge`
-        - `on_trial`: called after each model with the trials that an answer is chosen from
+        - `on_trial`: called after each model with the trials that an answer is chosen from; no
+          further model starts after it returned True
         - `interrupt`: called after an exception such as Ctrl-C; it ends the calls of `judge` that
           run
         """
@@ -531,7 +532,7 @@ class _Search:
     pace: _Pace
     until: float  # no further model starts after this time of ``time.monotonic``
     most: int  # number of models of the whole study
-    on_trial: Callable[[list[Trial]], None] | None
+    on_trial: Callable[[list[Trial]], bool] | None
     interrupted: list[Any]  # models of Optuna that were begun and did not end
     workers: int = 1
     # held by the thread that reads or writes the study
@@ -541,6 +542,7 @@ class _Search:
     # takes a second of CPU time from it
     has_result: threading.Event = field(default_factory=threading.Event)
     has_begun: bool = False
+    is_enough: bool = False  # what was found suffices the caller
     # numbers of models whose process was lost, and of those that were lost one after another
     lost: set[int] = field(default_factory=set)
     lost_in_a_row: set[int] = field(default_factory=set)
@@ -579,7 +581,7 @@ class _Search:
     def _next_trial(self) -> Any:
         """Begin the next model, or one that was interrupted; None if no further one starts."""
         with self.guard:
-            if self.budget.search_left <= 0 or self.pace.is_over:
+            if self.is_enough or self.budget.search_left <= 0 or self.pace.is_over:
                 return None
             if self.interrupted:
                 return self.study._reopened(self.interrupted.pop(0), self.plan)
@@ -594,7 +596,7 @@ class _Search:
         self.has_result.set()
         if self.on_trial is not None:
             with self.guard:
-                self.on_trial(self.study.answered(self.plan.aim))
+                self.is_enough = self.on_trial(self.study.answered(self.plan.aim))
 
     def _carry_out(self, trial: Any, candidate: Candidate) -> bool:
         """Judge a model under all rules, and report it to the study; an error makes it a failure.

@@ -11,6 +11,7 @@ import pyarrow.csv
 import pytest
 from typer.testing import CliRunner
 
+from evenhand.fairlib.tuning.further_search import share_bound
 from evenhand.fairlib.tuning.study import Aim, Limit, Trial
 from evenhand.flows.cli import app
 from evenhand.flows.job_file import load_job
@@ -25,10 +26,12 @@ from evenhand.flows.tune_alternatives import (
     has_chance,
     held_alternative,
     judged_champion,
+    mean_gain_bound,
     merits_of,
     multiplicity_document,
     parse_no_worse,
     people_per_row,
+    possible_gain,
     provisional,
     record_content,
     with_champion,
@@ -165,6 +168,16 @@ def test_without_a_better_model_the_champion_is_the_best() -> None:
     assert content["alternative_gap"] == 0.0
 
 
+def test_the_mean_gain_is_a_share_of_what_is_possible() -> None:
+    assert possible_gain("gap_max.sex", 0.08) == 0.08
+    assert possible_gain("consistency.sex", 0.75) == 0.25
+    assert possible_gain("calibration_gap.sex", 0.3) == 0.3
+    assert mean_gain_bound(AIM, TRIALS, 300) == 0.08 * share_bound(300)
+    # over the best found, which may be the champion
+    assert mean_gain_bound(AIM, TRIALS[:2], 300) == 0.20 * share_bound(300)
+    assert mean_gain_bound(AIM, TRIALS[2:], 300) is None
+
+
 def test_a_model_counts_by_its_best_rule_within_the_limits() -> None:
     merits = merits_of(AIM, TRIALS, [1, 2, 4, 9])
     np.testing.assert_array_equal(merits, [-0.12, np.nan, -0.30, np.nan])
@@ -285,6 +298,8 @@ def test_the_alternative_of_the_tuned_job_keeps_its_utility() -> None:
 
 WRONG = {
     "no champion": (["--no-worse", "auc by 0.1"], "need alternative_to"),
+    "no alternatives": (["--until-gain", "0.001"], "need alternative_to"),
+    "no gain": (["--alternative-to", "people", "--until-gain", "0"], "tune.until_gain"),
     "unknown job": (["--alternative-to", "nobody.yaml"], "alternative_to 'nobody.yaml' cannot be"),
     "unknown model": (["--alternative-to", "models:/nobody/1"], "cannot be loaded: the model"),
     "other table": (["--alternative-to", "hiring-gbdt"], "a job of another table or contract"),
@@ -351,6 +366,10 @@ def test_an_alternative_to_a_job_and_to_its_model(publishing: Bench) -> None:
         app, ["history", published["model"]["name"], "--store", str(publishing.store)]
     )
     assert "search for alternatives: gap_max." in shown.stdout
+    # a search whose models suffice ends, though there could be more
+    more = ("--set", "tune.trials=40", "--until-gain", "1")
+    enough = json.loads(tune(publishing, "--alternative-to", name, *asked, *more).stdout)
+    assert enough["tuning"]["alternative"]["models"] == found["models"]
     # a gate on the difference
     if found["alternative_gap"] > 0:
         refused = tune(

@@ -730,12 +730,27 @@ def test_an_error_of_the_caller_at_a_first_look_ends_the_search(tmp_path: Path) 
     timed = Timed(1000.0)
     plan = plan_of(aim=Aim(("accuracy",), (Limit("accuracy", ">=", 0.99),)))
 
-    def refuse(trials: list[Trial]) -> None:
+    def refuse(trials: list[Trial]) -> bool:
         if any(trial.state == "partial" for trial in trials):
             raise InputError("out of reach")
+        return False
 
     with pytest.raises(InputError, match="out of reach"):
         search_in(tmp_path, timed, plan, on_trial=refuse)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_search_ends_when_the_caller_has_enough(tmp_path: Path, workers: int) -> None:
+    """No further model starts, and those that run are judged."""
+    plan = plan_of()
+
+    def has_six(trials: list[Trial]) -> bool:
+        return len({trial.model for trial in trials}) >= 6
+
+    timed = Timed(1000.0)
+    study = search_in(tmp_path, timed, plan, on_trial=has_six, workers=workers)
+    assert 6 <= len({trial.model for trial in study.trials()}) < 6 + workers
+    assert {trial.state for trial in study.trials()} == {"judged"}
 
 
 def test_the_start_of_a_process_is_no_part_of_a_judgement(tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def _other_decisions(
         block = people[start : start + ASKED_AT_A_TIME]
         _, positive, _ = model.decide(block)
         for person, is_positive in zip(block, positive.tolist(), strict=True):
-            decided[person.row] = bool(is_positive)
+            decided[person.row] = (person, bool(is_positive))
     return other_decisions(search, store, options.rows, decided)
 
 

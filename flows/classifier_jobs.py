@@ -492,13 +492,13 @@ def train_to_decide(resolved: CheckedJob, steps: Steps) -> tuple[Artifact, Artif
     return _train_and_decide(resolved, steps, train, place), train
 
 
-def train_without_controls(resolved: CheckedJob, steps: Steps) -> Artifact:
+def train_without_controls(resolved: CheckedJob, steps: Steps) -> tuple[Artifact, str | None]:
     """Run the steps of :func:`train_and_measure` up to the decision rule, and the controls only
-    where the training needs them; return the model.
+    where the training needs them; return the model, and the content of the job's proxy.
     """
-    train, _ = training_rows(resolved, steps)
+    train, proxy = training_rows(resolved, steps)
     place = place_of(resolved, steps)
-    return _train_and_decide(resolved, steps, train, place, with_controls=False)
+    return _train_and_decide(resolved, steps, train, place, with_controls=False), proxy
 
 
 def _train_and_decide(

@@ -230,32 +230,14 @@ def prepare(resolved: ResolvedJob, steps: Steps, *, with_profile: bool = True) -
     A search trains its first models before that: without the profile.
     """
     job = resolved.job
-    has_text = any(column.is_text for column in resolved.contract.features)
-    text: dict[str, Any] = {}
-    if has_text:
+    if _has_text(resolved):
         # first, so that a run without the encoder's extra ends before any step
-        text = text_parameters(job)
+        text_parameters(job)
     sources = ingest(resolved.source(), job.seed, steps)
     # which outcome is favourable matters to no step before the evaluation
     table_contract = resolved.table_contract.without_favourable().to_dict()
     steps("contract", {"contract": table_contract}, {"raw": steps.output("ingest", "raw")})
-    checked = {"checked": steps.output("contract", "checked")}
-    split = {
-        "contract": resolved.contract.without_favourable().to_dict(),
-        "split": job.split.parameters(),
-        "seed": job.seed,
-        **text,
-    }
-    if resolved.is_proxy:
-        split["strata"] = "groups"  # else stratified by the label
-    if has_text and job.text.tune_layers:
-        tuning = {key: value for key, value in split.items() if key != "terms"}
-        steps("tune_encoder", tuning, checked)
-        from evenhand.fairlib.preprocessing.sentences import encoder_digest
-
-        tuned = encoder_folder(job, steps)
-        split["text"] = {**split["text"], "encoder": tuned, "digest": encoder_digest(tuned)}
-    steps("preprocess", split, checked)
+    encode_rows(resolved, steps)
     if not with_profile:
         return sources
     # counts of the training rows are published, so that drift can be measured later
@@ -266,9 +248,41 @@ def prepare(resolved: ResolvedJob, steps: Steps, *, with_profile: bool = True) -
             "features": [column.name for column in resolved.contract.features],
             "min_cell": job.evaluate.min_cell,
         },
-        {**checked, "train": steps.output("preprocess", "train")},
+        {
+            "checked": steps.output("contract", "checked"),
+            "train": steps.output("preprocess", "train"),
+        },
     )
     return sources
+
+
+def _has_text(resolved: ResolvedJob) -> bool:
+    return any(column.is_text for column in resolved.contract.features)
+
+
+def encode_rows(resolved: ResolvedJob, steps: Steps) -> None:
+    """Divide the rows that meet the contract and encode them: the step ``preprocess``."""
+    job = resolved.job
+    checked = {"checked": steps.output("contract", "checked")}
+    text: dict[str, Any] = {}
+    if _has_text(resolved):
+        text = text_parameters(job)
+    split = {
+        "contract": resolved.contract.without_favourable().to_dict(),
+        "split": job.split.parameters(),
+        "seed": job.seed,
+        **text,
+    }
+    if resolved.is_proxy:
+        split["strata"] = "groups"  # else stratified by the label
+    if text and job.text.tune_layers:
+        tuning = {key: value for key, value in split.items() if key != "terms"}
+        steps("tune_encoder", tuning, checked)
+        from evenhand.fairlib.preprocessing.sentences import encoder_digest
+
+        tuned = encoder_folder(job, steps)
+        split["text"] = {**split["text"], "encoder": tuned, "digest": encoder_digest(tuned)}
+    steps("preprocess", split, checked)
 
 
 def encoder_folder(job: Job, steps: Steps) -> str:

@@ -45,7 +45,7 @@ from evenhand.flows.tune_alternatives import (
 )
 from evenhand.flows.tune_deadline import PAGELESS, Deadline, PreparedAnswer, write_whole
 from evenhand.flows.tune_ending import Ending
-from evenhand.flows.tune_equally_good import keep_models, keeps_models, most_seconds
+from evenhand.flows.tune_equally_good import keep_models, keeps_models, time_for_keeping
 from evenhand.flows.tune_plan import TunePlan, notes_of_plan, tuned_text, unjudged_text
 from evenhand.flows.tune_proofs import NO_TIME, NOT_PROVED, Proofs, proved_answer
 from evenhand.flows.tune_search import (
@@ -150,7 +150,7 @@ def execute(
         command.ending.heed_interrupts()
         kept = None
         if chosen is not None:
-            kept = _keep_models(command, searched)
+            kept = _keep_models(command, searched, steps, document)
         progress.stage = "writing the page"
         with _naming_the_job_file(command, plan), described(progress.line):
             _write_page(command, searched, chosen, held, kept, document)
@@ -199,29 +199,26 @@ def _answer(
     return chosen
 
 
-def _keep_models(command: Command, searched: Searched) -> dict[str, Any] | None:
+def _keep_models(
+    command: Command, searched: Searched, steps: Steps, document: dict[str, Any]
+) -> dict[str, Any] | None:
     """Keep models that are as good as a published one, so that cases can ask them; return their
-    number and digest.
+    number and digest. `steps` are those of the search.
     """
     plan = searched.plan
     ending = command.ending
-    is_judged = judged_champion(searched.trials) is not None
-    if not keeps_models(plan.alternative) or not is_judged or ending.error is not None:
+    champion = judged_champion(searched.trials)
+    if not keeps_models(plan.alternative) or champion is None or ending.error is not None:
         return None
     assert plan.alternative is not None, "an alternative is searched"
     good = equally_good(plan.aim, searched.trials, len(plan.alternative.no_worse))
+    is_over = time_for_keeping(command.budget)
     command.progress.stage = "training equally good models"
     kept = None
     with ending.kept(), described(command.progress.line):
-        kept = keep_models(
-            plan,
-            good,
-            searched.rows.count,
-            command.engine,
-            command.store,
-            seconds=most_seconds(command.budget),
-        )
+        kept = keep_models(plan, champion, good, searched.rows.count, steps, ending, is_over)
     if ending.error is not None:
+        document["interrupted"] = True
         command.verdict.exit_code = 4
         command.verdict.error = ending.message(plan.target)
     ending.heed_interrupts()

@@ -4,24 +4,26 @@ published one, drawn at random.
 
 from __future__ import annotations
 
-import math
+import inspect
+import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from evenhand.fairlib.execution import generator
+from evenhand.fairlib.methods.registry import METHODS, method_class
 from evenhand.fairlib.tuning.budget import Budget
 from evenhand.fairlib.tuning.study import Trial
 from evenhand.flows import classifier_jobs as classifier
-from evenhand.flows.engine import Engine, Steps
-from evenhand.flows.run import facts_of_model, prepare
-from evenhand.tasks.cases.equally_good import ModelFiles, keep
-from evenhand.tasks.errors import InputError, OutOfTime
-from evenhand.tasks.execution.store import Store
+from evenhand.flows.engine import Steps
+from evenhand.flows.resolved_job import ResolvedJob
+from evenhand.tasks.errors import InputError, disk_is_full
 
 if TYPE_CHECKING:
     from evenhand.flows.tune_alternatives import Alternative
+    from evenhand.flows.tune_ending import Ending
     from evenhand.flows.tune_plan import TunePlan
+    from evenhand.tasks.cases.equally_good import ModelFiles
 
 # Models that are kept at most: so many bound a share within some 20 points.
 MOST_KEPT = 20
@@ -31,6 +33,8 @@ KEEPING_OF_CHOSEN = 1.5
 MOST_OF_THE_TIME = 0.1
 # A search without a limit of time takes so long for them at least.
 LEAST_S = 10.0
+# Steps of the search that these models share: all read the same rows of the same table.
+SHARED = ("ingest", "contract", "preprocess")
 
 
 def keeps_models(alternative: Alternative | None) -> bool:
@@ -47,69 +51,118 @@ def keeping_seconds(alternative: Alternative | None, chosen: Trial | None, budge
     return min(KEEPING_OF_CHOSEN * MOST_KEPT * chosen.seconds, most_s)
 
 
-def most_seconds(budget: Budget) -> float:
-    """Return for how many seconds these models are trained after a search; without an end where the
-    command has a limit, which ends it.
+def time_for_keeping(budget: Budget) -> Callable[[], bool]:
+    """Return what says whether the time for these models is over: that of the command, or without a
+    limit a part of what the search took.
     """
     if budget.is_limited:
-        return math.inf
-    return max(LEAST_S, MOST_OF_THE_TIME * budget.spent)
+        return lambda: budget.search_left <= 0
+    end = time.monotonic() + max(LEAST_S, MOST_OF_THE_TIME * budget.spent)
+    return lambda: time.monotonic() >= end
 
 
-def drawn(good: Sequence[Trial], seed: int) -> list[Trial]:
-    """Return the trials whose models are kept, drawn at random of those that are as good."""
-    order = generator(seed, "kept").permutation(len(good))[:MOST_KEPT]
-    return [good[place] for place in order.tolist()]
+def drawn_jobs(
+    plan: TunePlan, champion: Trial, good: Sequence[Trial], rows: int
+) -> Iterator[tuple[Trial, ResolvedJob]]:
+    """Yield the settings that are as good with their jobs, in random order: each model once, and no
+    copy of the champion.
+
+    `rows` is the number of training rows.
+    """
+    seen = {_signature(plan.tuned(champion, rows))}
+    order = generator(plan.resolved.job.seed, "kept").permutation(len(good))
+    for place in order.tolist():
+        try:
+            resolved = plan.tuned(good[place], rows)
+        except InputError:
+            # it was judged, but is no job that runs
+            continue
+        signature = _signature(resolved)
+        if signature not in seen:
+            seen.add(signature)
+            yield good[place], resolved
+
+
+def _signature(resolved: ResolvedJob) -> str:
+    """What makes a job's model and decisions, on the rows that all settings share."""
+    arguments = {}
+    parameters = inspect.signature(method_class(resolved.method).__init__).parameters
+    for name, parameter in parameters.items():
+        if parameter.default is not inspect.Parameter.empty:
+            arguments[name] = parameter.default
+    job = resolved.job
+    content: dict[str, Any] = {
+        "method": resolved.method,
+        "arguments": arguments | dict(resolved.arguments),
+        "decision": job.decision.model_dump(exclude={"folds"}),
+        "calibration": job.calibration,
+        "columns": [column.name for column in resolved.contract.features],
+    }
+    if METHODS[resolved.method].needs_metric:
+        content["metric"] = job.fair_metric.model_dump()
+    return json.dumps(content, sort_keys=True, default=str)
 
 
 def keep_models(
     plan: TunePlan,
+    champion: Trial,
     good: Sequence[Trial],
     rows: int,
-    engine: Engine,
-    store: Store,
-    *,
-    seconds: float,
+    steps: Steps,
+    ending: Ending,
+    is_over: Callable[[], bool],
 ) -> dict[str, Any] | None:
-    """Train models of `good` on all training rows, and keep them in the store; return their number
-    and digest, or None without any.
+    """Train models of `good` on all training rows until the time `is_over`, and keep them in the
+    store; return their digest, how many they are, and how many were drawn, or None without any.
 
-    `rows` is the number of training rows. No further model is trained after so many `seconds`, or
-    when the command's time is up. A setting that cannot be trained on all rows is passed over.
+    `steps` are those of the search, whose encoded rows they share; `rows` is the number of training
+    rows. A setting that cannot be trained counts as drawn. What ends the work is kept in `ending`.
     """
+    # imported lazily: other searches do not need it
+    from evenhand.tasks.cases.equally_good import keep
+
+    if "tune_encoder" in steps.finished:
+        # the encoder of sentences is a file of the run alone
+        return None
     models: list[ModelFiles] = []
-    end = time.monotonic() + seconds
-    for trial in drawn(good, plan.resolved.job.seed):
-        if time.monotonic() > end:
+    drawn = 0
+    is_exhausted = True
+    for trial, resolved in drawn_jobs(plan, champion, good, rows):
+        if is_over() or ending.error is not None or len(models) == MOST_KEPT:
+            is_exhausted = False
             break
-        try:
-            files = _trained(plan, trial, rows, engine, store)
-        except OutOfTime:
-            break
-        except InputError:
-            continue
-        if files is not None:
-            models.append(files)
+        drawn += 1
+        with ending.kept():
+            try:
+                models.append(_trained(trial, resolved, plan, steps))
+            except Exception as error:
+                # the others go on, unless there is no time or nothing can be written any more
+                if disk_is_full(error):
+                    raise
     if not models:
         return None
-    return {"models": len(models), "of": len(good), "sha256": keep(store, models)}
+    # how many different ones there are is known where all were drawn
+    different = drawn if is_exhausted else None
+    digest = keep(steps.store, models)
+    return {"models": len(models), "drawn": drawn, "of": different, "sha256": digest}
 
 
-def _trained(
-    plan: TunePlan, trial: Trial, rows: int, engine: Engine, store: Store
-) -> ModelFiles | None:
-    """Train a trial's model; None where its encoder of sentences is a file of the run alone."""
-    resolved = plan.tuned(trial, rows)
-    steps = Steps(store, engine)
-    prepare(resolved, steps, with_profile=False)
-    if "tune_encoder" in steps.finished:
-        return None
-    _, proxy = classifier.training_rows(resolved, steps)
-    model = classifier.train_without_controls(resolved, steps)
+def _trained(trial: Trial, resolved: ResolvedJob, plan: TunePlan, steps: Steps) -> ModelFiles:
+    """Train a trial's model on all training rows."""
+    # imported lazily: other searches do not need it
+    from evenhand.flows.run import encode_rows, facts_of_model
+    from evenhand.tasks.cases.equally_good import ModelFiles
+
+    shared = {name: steps.finished[name] for name in SHARED}
+    own = Steps(steps.store, steps.engine, shared)
+    if resolved.contract != plan.resolved.contract:
+        # other columns, of the same rows
+        encode_rows(resolved, own)
+    model, proxy = classifier.train_without_controls(resolved, own)
     return ModelFiles(
-        name=str(trial.number),
-        model=store.fetch(model),
-        encoder=store.fetch(steps.output("preprocess", "encoder")),
-        evaluation=facts_of_model(resolved, steps, proxy),
-        inputs=classifier.input_description(resolved, steps),
+        name=trial.number,
+        model=own.store.fetch(model),
+        encoder=own.store.fetch(own.output("preprocess", "encoder")),
+        evaluation=facts_of_model(resolved, own, proxy),
+        inputs=classifier.input_description(resolved, own),
     )

@@ -103,6 +103,61 @@ def exact_interval(hits: ArrayLike, n: ArrayLike, level: float) -> Estimates:
     return Estimates(share, np.fmin(low, share), np.fmax(high, share))
 
 
+def drawn_interval(hits: int, n: int, population: int, level: float) -> tuple[float, float]:
+    r"""Exact interval of a share of a finite population, by a sample without replacement.
+
+    The ends are the smallest and the largest number K of hits in the population for which neither
+    tail of the hypergeometric distribution of the sample's hits, from the observed number on, has a
+    chance below :math:`(1 - level) / 2`, divided by the population. With the whole population the
+    interval is the share itself.
+
+    Parameters
+    ----------
+    hits : int
+        Members of the sample with the property.
+    n : int
+        Size of the sample, at least 1.
+    population : int
+        Size of the population, at least `n`.
+    level : float
+        Coverage, in (0, 1).
+
+    Returns
+    -------
+    tuple of two floats
+        Lower and upper end, in [0, 1], around ``hits / n``.
+
+    Raises
+    ------
+    ValueError
+        If `hits` is no part of `n`, or `n` no part of `population`, or `n` is below 1.
+
+    References
+    ----------
+    .. [1] T. Wright, "Exact Confidence Bounds when Sampling from Small Finite Universes", Springer
+       1991.
+
+    Examples
+    --------
+    >>> drawn_interval(1, 4, 4, 0.95)
+    (0.25, 0.25)
+    """
+    from scipy.stats import hypergeom
+
+    if not 0 <= hits <= n <= population or n < 1:
+        raise ValueError(
+            f"hits: got {hits} of {n} of {population}, expected parts of each other, and at least "
+            "one member"
+        )
+    tail = (1.0 - level) / 2.0
+    # so many hits are seen, and so many misses
+    totals = np.arange(hits, population - (n - hits) + 1)
+    at_most = hypergeom.cdf(hits, population, totals, n)
+    at_least = hypergeom.sf(hits - 1, population, totals, n)
+    possible = totals[(at_most >= tail) & (at_least >= tail)]
+    return float(possible.min() / population), float(possible.max() / population)
+
+
 def rate_interval(hits: float, n: float, level: float) -> tuple[float, float]:
     """Ends of :func:`exact_interval` for one share.
 

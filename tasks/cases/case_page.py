@@ -322,7 +322,6 @@ def _alternative_blocks(case: Case) -> Iterator[Block]:
             f"about {several} of {counts['people']:,} people, and a "
             f"single one about up to {single}."
         )
-        yield _about_this_person(search.get("person"), counts)
         rows: list[list[Any]] = []
         # records of older versions have no groups
         for attribute, groups in counts.get("by_group", {}).items():
@@ -333,31 +332,68 @@ def _alternative_blocks(case: Case) -> Iterator[Block]:
         if rows:
             columns = ["Group", "People", "Decided otherwise by some"]
             yield Table("Equally good models by group", columns, rows)
+    yield from _about_this_person(search)
 
 
-def _about_this_person(person: Mapping[str, Any] | None, counts: Mapping[str, Any]) -> str:
+def _about_this_person(search: Mapping[str, Any]) -> Iterator[str]:
     """How many of the equally good models that were kept decide otherwise about this person."""
+    person = search.get("person")
+    counts = search.get("multiplicity")
+    if person is None and not counts:
+        return
     # cases of older versions asked none
-    reason = "the search keeps no person"
+    reason = "its search kept no such model"
     if person is not None:
         reason = person.get("reason", "")
     if person is None or not person["models"]:
-        return f"Whether this person is one of them is not known: {reason}."
+        yield f"How equally good models decide about this person is not known: {reason}."
+        return
+    yield f"**{_decided_words(person)}**"
+    yield _drawn_words(person)
+
+
+def _decided_words(person: Mapping[str, Any]) -> str:
+    """How many of the models that were asked decide otherwise."""
     asked = person["models"]
     otherwise = person["otherwise"]
-    words = f"**About this person {otherwise} of {asked} models decide otherwise.** "
-    if not otherwise:
-        words = f"**About this person all of {asked} models decide the same.** "
     if asked == 1:
-        same = "otherwise" if otherwise else "the same"
-        words = f"**About this person the one model that was asked decides {same}.** "
-    total = counts.get("as_good", counts["models"])
-    return (
-        f"{words}They were drawn at random of the {total:,} settings that are as good, and trained "
-        f"on all training rows. Of all of these, between {formats.percent(person['low'])} and "
-        f"{formats.percent(person['high'])} would decide otherwise, with a confidence of "
-        f"{formats.percent(person['level'])}."
-    )
+        word = "otherwise" if otherwise else "the same"
+        return f"About this person the one equally good model that was asked decides {word}."
+    if not otherwise:
+        return f"About this person all {asked} equally good models that were asked decide the same."
+    return f"About this person {otherwise} of {asked} equally good models decide otherwise."
+
+
+def _drawn_words(person: Mapping[str, Any]) -> str:
+    """Of which settings the models are, and what they show about all of them."""
+    drawn = person["drawn"]
+    are_all = person["of"] == drawn
+    settings = formats.plural(drawn, "setting")
+    if are_all:
+        text = f"{settings} {_are(drawn)} as good as the model"
+    else:
+        text = f"{settings} {_are(drawn)} drawn at random of all that are as good as the model"
+    text += "; the search trained their models on all training rows."
+    missing = drawn - person["models"]
+    if missing:
+        text += (
+            f" {missing:,} of them could not be trained, or cannot decide about this row: they may "
+            "decide either way."
+        )
+    low = formats.percent(person["low"])
+    high = formats.percent(person["high"])
+    if not are_all:
+        return (
+            f"{text} So between {low} and {high} of all settings that are as good decide "
+            f"otherwise, with a confidence of {formats.percent(person['level'])}."
+        )
+    if missing:
+        text += f" So between {low} and {high} of these settings decide otherwise."
+    return text
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"
 
 
 def _input_blocks(case: Case) -> Iterator[Block]:

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from evenhand.data_contracts.errors import ContractViolation
-from evenhand.fairlib.evaluation.closed_intervals import rate_interval
+from evenhand.fairlib.evaluation.closed_intervals import drawn_interval, rate_interval
 from evenhand.tasks.cases.explained_model import ExplainedModel, Person
-from evenhand.tasks.errors import EvenhandError
+from evenhand.tasks.errors import EvenhandError, InputError, input_errors
 from evenhand.tasks.execution.store import Store, sha256_of_path
 from evenhand.tasks.registry.bundle import read_bundle
 
@@ -65,7 +65,12 @@ def keep(store: Store, models: Sequence[ModelFiles]) -> str:
         if kept_folder(store, digest) is None:
             # one that was changed would be in the way
             shutil.rmtree(store.path(FOLDER, digest), ignore_errors=True)
-            store.move_in(made, FOLDER, digest)
+            try:
+                store.move_in(made, FOLDER, digest)
+            except OSError:
+                # another command may have kept the same models meanwhile
+                if kept_folder(store, digest) is None:
+                    raise
     return digest
 
 
@@ -84,9 +89,15 @@ def kept_folder(store: Store, digest: str) -> Path | None:
 class OtherDecisions:
     """What the models decide about people: by the row, how many of them were asked and how many of
     these decide otherwise; or the reason why none was asked.
+
+    `drawn` settings were drawn at random of `population` different ones, or of many more where that
+    is None. Those without a model, or whose model cannot decide about a person, may decide either
+    way.
     """
 
     by_row: Mapping[int, tuple[int, int]]
+    drawn: int = 0
+    population: int | None = None
     reason: str = ""
 
     def about(self, person: Person) -> dict[str, Any]:
@@ -94,53 +105,94 @@ class OtherDecisions:
         asked, otherwise = self.by_row.get(person.row, (0, 0))
         if not asked:
             return {"models": 0, "reason": self.reason or NOT_ASKED}
-        low, high = rate_interval(otherwise, asked, LEVEL)
+        unknown = self.drawn - asked
+        low, _ = self._interval(otherwise)
+        _, high = self._interval(otherwise + unknown)
         return {
             "models": asked,
             "otherwise": otherwise,
+            "drawn": self.drawn,
+            "of": self.population,
             "low": round(low, 4),
             "high": round(high, 4),
             "level": LEVEL,
         }
+
+    def _interval(self, otherwise: int) -> tuple[float, float]:
+        """Return the exact interval of the share of all settings that decide otherwise."""
+        if self.population is None:
+            return rate_interval(otherwise, self.drawn, LEVEL)
+        return drawn_interval(otherwise, self.drawn, self.population, LEVEL)
 
 
 def other_decisions(
     search: Mapping[str, Any],
     store: Store,
     location: str,
-    decided: Mapping[int, bool],
+    decided: Mapping[int, tuple[Person, bool]],
 ) -> OtherDecisions:
     """Ask the models that a recorded search kept about people of a table.
 
-    `decided` says by the number of a row whether the decision about it is positive. A model that
-    needs a column which the table lacks is not asked.
+    `decided` has by the number of a row the person, and whether the decision is positive. A model
+    that needs a column which the table lacks is not asked.
     """
-    digest = (search.get("kept") or {}).get("sha256")
-    if not isinstance(digest, str):
-        return OtherDecisions({}, NOT_KEPT)
-    folder = kept_folder(store, digest)
+    kept = search.get("kept")
+    if not isinstance(kept, Mapping) or not isinstance(kept.get("sha256"), str):
+        return OtherDecisions({}, reason=NOT_KEPT)
+    folder = kept_folder(store, kept["sha256"])
     if folder is None:
-        return OtherDecisions({}, NOT_IN_STORE)
+        return OtherDecisions({}, reason=NOT_IN_STORE)
     asked = dict.fromkeys(decided, 0)
     otherwise = dict.fromkeys(decided, 0)
-    for place in sorted(folder.iterdir()):
+    places = sorted(folder.iterdir())
+    for place in places:
         for row, is_positive in _decisions_of(place, location, decided):
             asked[row] += 1
-            otherwise[row] += is_positive != decided[row]
-    return OtherDecisions({row: (asked[row], otherwise[row]) for row in decided})
+            otherwise[row] += is_positive != decided[row][1]
+    by_row = {row: (asked[row], otherwise[row]) for row in decided}
+    drawn = max(int(kept.get("drawn") or 0), len(places))
+    population = kept.get("of")
+    if not isinstance(population, int) or population < drawn:
+        population = None
+    return OtherDecisions(by_row, drawn, population)
 
 
 def _decisions_of(
-    place: Path, location: str, rows: Mapping[int, bool]
-) -> Iterable[tuple[int, bool]]:
+    place: Path, location: str, decided: Mapping[int, tuple[Person, bool]]
+) -> list[tuple[int, bool]]:
     """Return a model's decisions about rows of a table; none if it cannot read the table."""
     decisions: list[tuple[int, bool]] = []
     with suppress(EvenhandError, ContractViolation):
         model = ExplainedModel(read_bundle(place, None, None, str(place)), {})
-        people = [person for person in model.read(location).people if person.row in rows]
+        people = []
+        for person in model.read(location).people:
+            # the table may have changed since it was read first
+            if person.row in decided and _is_same(person, decided[person.row][0]):
+                people.append(person)
         for start in range(0, len(people), BLOCK):
-            block = people[start : start + BLOCK]
-            _, positive, _ = model.decide(block)
-            numbers = [person.row for person in block]
-            decisions += zip(numbers, positive.tolist(), strict=True)
+            decisions += _decided(model, people[start : start + BLOCK])
     return decisions
+
+
+def _is_same(person: Person, other: Person) -> bool:
+    """Whether two readings of a row have the same values in the columns that both have."""
+    common = person.values.keys() & other.values.keys()
+    return all(repr(person.values[name]) == repr(other.values[name]) for name in common)
+
+
+def _decided(model: ExplainedModel, people: Sequence[Person]) -> list[tuple[int, bool]]:
+    """Return the decisions about people, without those that the model cannot decide about, such as
+    a person of a group for which it has no threshold.
+    """
+    try:
+        with input_errors():
+            _, positive, _ = model.decide(people)
+    except InputError:
+        if len(people) == 1:
+            return []
+        decisions = []
+        for person in people:
+            decisions += _decided(model, [person])
+        return decisions
+    numbers = [person.row for person in people]
+    return list(zip(numbers, positive.tolist(), strict=True))

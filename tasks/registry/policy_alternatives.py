@@ -173,7 +173,8 @@ def read_search(record: Record) -> RecordedSearch | None:
 
 def search_for_alternatives(uri: str, name: str, version: str) -> dict[str, Any] | None:
     """Content of the record of a search for alternatives to a version, with its time; None without
-    one. Of several that looked for the same as the last, it is the one that found the most.
+    one. Of several that looked for the same as the last, it is the one that found the most, and of
+    several such ones one that kept models.
     """
 
     def look_up() -> dict[str, Any]:
@@ -189,8 +190,9 @@ def search_for_alternatives(uri: str, name: str, version: str) -> dict[str, Any]
         alike = []
         for search, record in reversed(searches):
             if (search.metric, search.no_worse) == (last.metric, last.no_worse):
-                alike.append((search.gap, record))
-        most = max(alike, key=lambda item: item[0])[1]
+                has_models = bool(record.content.get("kept"))
+                alike.append((search.gap, has_models, record))
+        most = max(alike, key=lambda item: item[:2])[2]
         content = {**most.content, "when": most.when}
         if not _is_multiplicity(content.get("multiplicity")):
             content["multiplicity"] = None

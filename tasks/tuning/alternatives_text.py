@@ -92,7 +92,7 @@ def bound_sentences(content: Mapping[str, Any]) -> list[str]:
     kept = content.get("kept")
     if kept is not None:
         sentences.append(
-            f"models of {kept['models']} of these settings, drawn at random, are kept: "
+            f"models of {kept['models']} settings that are as good, drawn at random, are kept: "
             "`evenhand case` says how many of them decide otherwise about its person"
         )
     return sentences

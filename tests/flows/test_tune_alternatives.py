@@ -386,7 +386,7 @@ def test_an_alternative_to_a_job_and_to_its_model(publishing: Bench) -> None:
 
 def ask_about_people(publishing: Bench, model: str, kept: dict[str, Any]) -> None:
     """A case asks the models that the search kept, also by columns that the model does not read."""
-    assert 1 <= kept["models"] <= kept["of"]
+    assert 1 <= kept["models"] <= kept["drawn"]
     table = publishing.folder / "applicants.csv"
     pyarrow.csv.write_csv(make_people(12, 4), table)
     command = ["case", model, "--rows", str(table), "--no-proof"]
@@ -396,7 +396,7 @@ def ask_about_people(publishing: Bench, model: str, kept: dict[str, Any]) -> Non
         path = publishing.store / "cases" / "files" / name / "case.json"
         person = json.loads(path.read_text())["alternatives"]["person"]
         assert person["models"] == kept["models"]
-        assert 0 <= person["low"] <= person["otherwise"] / person["models"] <= person["high"] <= 1
+        assert 0 <= person["low"] <= person["otherwise"] / person["drawn"] <= person["high"] <= 1
 
 
 def refuse_by_policy(publishing: Bench, model: str, gap: float) -> None:

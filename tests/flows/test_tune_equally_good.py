@@ -2,31 +2,45 @@
 
 from __future__ import annotations
 
+import inspect
 import json
-import math
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pyarrow.csv
 import pytest
 from typer.testing import CliRunner
 
+from evenhand.fairlib.methods.registry import method_class
 from evenhand.fairlib.tuning.budget import Budget
 from evenhand.fairlib.tuning.study import Trial
 from evenhand.flows import case, tune_equally_good
 from evenhand.flows.cli import app
+from evenhand.flows.job import DecisionRule
 from evenhand.flows.tune_alternatives import Alternative
+from evenhand.flows.tune_ending import Ending
 from evenhand.flows.tune_equally_good import (
-    drawn,
+    drawn_jobs,
     keep_models,
     keeping_seconds,
     keeps_models,
-    most_seconds,
+    time_for_keeping,
 )
-from evenhand.tasks.cases.equally_good import ModelFiles, keep, kept_folder
-from evenhand.tasks.errors import InputError, OutOfTime
+from evenhand.tasks.cases.equally_good import (
+    ModelFiles,
+    _decided,
+    _is_same,
+    keep,
+    kept_folder,
+)
+from evenhand.tasks.cases.explained_model import Person
+from evenhand.tasks.errors import InputError, OutOfTime, ProcessLost
 from evenhand.tasks.execution.store import Store
+from evenhand.tasks.registry import policy_alternatives
+from evenhand.tasks.registry.ledger import Chain, Record
 from tests.flows.people import Done, make_people
 
 VERSION = {"name": "people-gbdt", "version": "1"}
@@ -56,46 +70,115 @@ def test_models_are_kept_of_alternatives_to_a_version_alone() -> None:
     budget = Budget(3600.0, clock=lambda: 0.0)
     assert keeping_seconds(TO_VERSION, chosen, budget) == 1.5 * 20 * 2.0
     assert keeping_seconds(TO_VERSION, chosen, Budget(120.0, clock=lambda: 0.0)) == 12.0
-    assert most_seconds(budget) == math.inf  # the command ends
-    assert most_seconds(Budget(started=-900.0, clock=lambda: 0.0)) == 90.0
+    assert not time_for_keeping(budget)()
+    assert time_for_keeping(Budget(10.0, started=-11.0, clock=lambda: 0.0))()
+    assert not time_for_keeping(Budget(started=-900.0, clock=lambda: 0.0))()
     assert keeping_seconds(TO_VERSION, None, budget) == keeping_seconds(TO_JOB, chosen, budget) == 0
 
 
-def test_trials_are_drawn_at_random_each_once() -> None:
-    good = [Trial(number, "random", "judged") for number in range(50)]
-    chosen = [trial.model for trial in drawn(good, 1)]
-    assert len(set(chosen)) == 20
-    assert chosen == [trial.model for trial in drawn(good, 1)]
-    assert chosen != [trial.model for trial in drawn(good, 2)]
-    assert sorted(trial.model for trial in drawn(good[:3], 1)) == [0, 1, 2]
+def fake_plan(columns: int = 3) -> Any:
+    """A plan whose trials are jobs of boosting with the learning rate of the trial."""
+
+    def tuned(trial: Trial, _: int) -> Any:
+        if trial.arguments.get("eta", 0) < 0:
+            raise InputError("no such job")
+        fields = [SimpleNamespace(name=f"x{number}") for number in range(columns)]
+        return SimpleNamespace(
+            method="gbdt",
+            arguments=dict(trial.arguments),
+            job=SimpleNamespace(decision=DecisionRule(), calibration="none", fair_metric=None),
+            contract=SimpleNamespace(features=fields),
+        )
+
+    resolved = SimpleNamespace(job=SimpleNamespace(seed=0))
+    return SimpleNamespace(resolved=resolved, tuned=tuned)
 
 
-def test_models_are_trained_until_the_time_is_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One that cannot be trained on all rows is passed over."""
+def trial_of(number: int, eta: float) -> Trial:
+    return Trial(number, "random", "judged", method="gbdt", arguments={"eta": eta})
+
+
+CHAMPION = Trial(0, "job", "judged")
+
+
+def test_settings_are_drawn_at_random_each_model_once() -> None:
+    """Neither copies of one another nor of the champion, whose learning rate is the default."""
+    good = [trial_of(number, 0.001 * number) for number in range(1, 50)]
+    default = inspect.signature(method_class("gbdt").__init__).parameters["eta"].default
+    copies = [trial_of(98, default), trial_of(99, 0.002), trial_of(97, -1.0)]
+    drawn = [trial for trial, _ in drawn_jobs(fake_plan(), CHAMPION, [*good, *copies], 100)]
+    assert len({trial.arguments["eta"] for trial in drawn}) == len(drawn) == 49
+    again = [trial for trial, _ in drawn_jobs(fake_plan(), CHAMPION, [*good, *copies], 100)]
+    assert drawn == again
+    assert [trial.model for trial in drawn] != sorted(trial.model for trial in drawn)
+
+
+@pytest.fixture
+def steps(tmp_path: Path) -> Any:
+    return SimpleNamespace(store=Store(str(tmp_path / "store")), finished={})
+
+
+def kept_of(
+    steps: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, endings: list[Any], good: int
+) -> tuple[dict[str, Any] | None, Ending]:
+    """Keep models of so many settings, whose trainings end so."""
     model = tmp_path / "model"
-    model.mkdir()
+    model.mkdir(exist_ok=True)
     (tmp_path / "encoder.json").write_text("{}")
-    endings = iter([None, InputError("too few rows"), None, OutOfTime("no time"), None])
+    left = list(endings)
 
-    def trained(plan: Any, trial: Trial, *_: Any) -> ModelFiles:
-        error = next(endings)
+    def trained(trial: Trial, *_: Any) -> ModelFiles:
+        error = left.pop(0)
         if error is not None:
             raise error
         return ModelFiles(trial.number, model, tmp_path / "encoder.json", {}, {})
 
     monkeypatch.setattr(tune_equally_good, "_trained", trained)
-    store = Store(str(tmp_path / "store"))
-    plan: Any = type("P", (), {"resolved": type("R", (), {"job": type("J", (), {"seed": 0})})})
-    good = [Trial(number, "random", "judged") for number in range(5)]
-    kept = keep_models(plan, good, 100, None, store, seconds=100.0)  # type: ignore[arg-type]
+    trials = [trial_of(number, 0.001 * number) for number in range(1, good + 1)]
+    with Ending() as ending:
+        kept = keep_models(
+            fake_plan(), CHAMPION, trials, 100, steps, ending, is_over=lambda: not left
+        )
+    return kept, ending
+
+
+def test_models_are_trained_until_the_time_is_up(
+    steps: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that cannot be trained counts as drawn, and so does one that does not end in time."""
+    endings = [None, ValueError("constant"), ProcessLost("memory"), None, OutOfTime("no time")]
+    kept, ending = kept_of(steps, monkeypatch, tmp_path, endings, good=9)
     assert kept is not None
-    assert (kept["models"], kept["of"]) == (2, 5)
-    folder = kept_folder(store, kept["sha256"])
+    assert (kept["models"], kept["drawn"], kept["of"]) == (2, 5, None)
+    assert ending.error is None
+    folder = kept_folder(steps.store, kept["sha256"])
     assert folder is not None
     assert len(list(folder.iterdir())) == 2
-    assert keep_models(plan, good, 100, None, store, seconds=-1.0) is None  # type: ignore[arg-type]
+    # of all that there are it is known how many
+    kept, _ = kept_of(steps, monkeypatch, tmp_path, [None, None, None, None], good=3)
+    assert kept is not None
+    assert (kept["models"], kept["drawn"], kept["of"]) == (3, 3, 3)
+    assert kept_of(steps, monkeypatch, tmp_path, [], good=9)[0] is None
+
+
+def test_an_interrupt_keeps_the_models_before_it(
+    steps: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endings = [None, None, KeyboardInterrupt(), None]
+    kept, ending = kept_of(steps, monkeypatch, tmp_path, endings, good=9)
+    assert kept is not None
+    assert (kept["models"], kept["drawn"]) == (2, 3)
+    assert ending.is_interrupt
+
+
+def test_no_more_than_twenty_are_kept(
+    steps: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, _ = kept_of(steps, monkeypatch, tmp_path, [None] * 30, good=20)
+    assert (kept or {})["of"] == 20
+    kept, _ = kept_of(steps, monkeypatch, tmp_path, [None] * 30, good=21)
+    assert (kept or {})["models"] == (kept or {})["drawn"] == 20
+    assert (kept or {})["of"] is None
 
 
 # the store
@@ -149,7 +232,8 @@ def test_a_case_says_how_many_models_decide_otherwise(
         model_files(bundle, name, tmp_path / "changed", threshold)
         for name, threshold in (("1", None), ("2", None), ("3", 0.0), ("4", 0.0))
     ]
-    search = {**SEARCH, "kept": {"models": 4, "of": 9, "sha256": keep(Store(str(store)), files)}}
+    digest = keep(Store(str(store)), files)
+    search = {**SEARCH, "kept": {"models": 4, "drawn": 5, "of": None, "sha256": digest}}
     monkeypatch.setattr(case, "search_for_alternatives", lambda *_: search)
     table = tmp_path / "new.csv"
     pyarrow.csv.write_csv(make_people(24, seed=5), table)
@@ -163,12 +247,51 @@ def test_a_case_says_how_many_models_decide_otherwise(
         content = json.loads((folder / name / "case.json").read_text())
         person = content["alternatives"]["person"]
         assert (person["models"], person["otherwise"]) == (4, 2)
-        # Clopper and Pearson: 2 of 4
-        assert (person["low"], person["high"]) == (0.0676, 0.9324)
+        # Clopper and Pearson: from 2 of 5 to 3 of 5, as the fifth one is not known
+        assert (person["low"], person["high"]) == (0.0527, 0.9473)
         page = (folder / name / "case.html").read_text()
-        assert "About this person 2 of 4 models decide otherwise." in page
+        assert "About this person 2 of 4 equally good models decide otherwise." in page
+    # a record that was written by hand asks no model
+    monkeypatch.setattr(case, "search_for_alternatives", lambda *_: {**SEARCH, "kept": "all"})
+    made = CliRunner().invoke(app, [*arguments, "--store", str(store)])
+    (name, *_) = json.loads(made.stdout)["cases"]
+    assert "its search kept no such model" in (folder / name / "case.html").read_text()
+    monkeypatch.setattr(case, "search_for_alternatives", lambda *_: search)
     # without the models the case says so
     next((store / "equally-good").rglob("decision.json")).unlink()
     made = CliRunner().invoke(app, [*arguments, "--store", str(store)])
     (name, *_) = json.loads(made.stdout)["cases"]
     assert "are not in this store, or were changed" in (folder / name / "case.html").read_text()
+
+
+def test_who_a_model_cannot_decide_about_is_left_out() -> None:
+    """A person of a group without a threshold, and nobody else."""
+
+    def decide(people: list[Person]) -> Any:
+        if any(person.values["sex"] is None for person in people):
+            raise ValueError("unknown group")
+        return None, np.array([person.row > 2 for person in people]), None
+
+    people = [Person({"sex": sex}, row) for row, sex in enumerate(["f", None, "m"], start=1)]
+    model: Any = SimpleNamespace(decide=decide)
+    assert _decided(model, people) == [(1, False), (3, True)]
+    assert _is_same(people[0], Person({"sex": "f", "age": 3}, 1))
+    assert not _is_same(people[0], Person({"sex": "m"}, 1))
+
+
+def test_of_equal_searches_one_that_kept_models_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A later one was ended before it kept any."""
+    content = {**SEARCH, "version": "1", "judged_models": 30, "no_worse": []}
+    when = "2026-11-30T00:00:00+00:00"
+    records = [
+        Record(1, when, "ada", "alternative", content, "", "a"),
+        Record(2, when, "ada", "alternative", {**content, "kept": {"sha256": "0"}}, "", "b"),
+        Record(3, when, "ada", "alternative", {**content, "kept": None}, "", "c"),
+    ]
+    monkeypatch.setattr(policy_alternatives, "ask_once", lambda uri, what, look_up: look_up())
+    monkeypatch.setattr(
+        policy_alternatives, "read_registry", lambda *_: Chain("people-gbdt", records)
+    )
+    found = policy_alternatives.search_for_alternatives("", "people-gbdt", "1")
+    assert found is not None
+    assert found["kept"] == {"sha256": "0"}

@@ -17,6 +17,7 @@ from evenhand.fairlib.evaluation.closed_intervals import (
     auc_interval,
     bounded_mean_interval,
     corrected_level,
+    drawn_interval,
     exact_interval,
     largest_difference,
     mean_interval,
@@ -235,3 +236,34 @@ def test_the_exact_interval_of_parts_of_rows(count: float, rows: float) -> None:
     low = beta.ppf(0.05, count, rows - count + 1)
     high = beta.ppf(0.95, count + 1, rows - count)
     assert (float(ends.low), float(ends.high)) == pytest.approx((low, high))
+
+
+# a part of a finite population
+
+
+@pytest.mark.parametrize(("population", "n"), [(10, 4), (25, 20), (7, 1)])
+def test_the_interval_of_a_drawn_share_covers_by_enumeration(population: int, n: int) -> None:
+    from scipy.stats import hypergeom
+
+    for total in range(population + 1):
+        covered = 0.0
+        for hits in range(max(0, n - population + total), min(n, total) + 1):
+            low, high = drawn_interval(hits, n, population, 0.95)
+            if low <= total / population <= high:
+                covered += hypergeom.pmf(hits, population, total, n)
+        assert covered >= 0.95
+
+
+def test_a_drawn_share_of_all_or_of_very_many() -> None:
+    assert drawn_interval(3, 9, 9, 0.95) == (3 / 9, 3 / 9)
+    # of very many it is that of Clopper and Pearson
+    of_many = drawn_interval(3, 20, 10**6, 0.95)
+    np.testing.assert_allclose(of_many, rate_interval(3, 20, 0.95), atol=1e-5)
+    narrower = drawn_interval(3, 20, 40, 0.95)
+    assert of_many[0] < narrower[0] < 0.15 < narrower[1] < of_many[1]
+
+
+@pytest.mark.parametrize(("hits", "n", "population"), [(2, 1, 5), (1, 6, 5), (0, 0, 5), (-1, 2, 5)])
+def test_a_drawn_share_of_no_part_is_refused(hits: int, n: int, population: int) -> None:
+    with pytest.raises(ValueError, match="hits: got"):
+        drawn_interval(hits, n, population, 0.95)

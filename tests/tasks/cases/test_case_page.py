@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from evenhand.tasks.cases.case_page import _alternative_blocks, _title
 
 SEARCH: dict[str, Any] = {
@@ -39,18 +41,45 @@ def test_a_recorded_search_for_alternatives_is_shown() -> None:
     groups = {"sex": {"F": {"people": 1200.0, "ambiguity": 0.12, "mean": 0.03}, "X": None}}
     counts = {**SEARCH["multiplicity"], "by_group": groups}
     shown = list(_alternative_blocks({"alternatives": {**SEARCH, "multiplicity": counts}}))
-    assert [list(row) for row in shown[-1].rows] == [["sex: F", "1,200", "12.0%"]]  # type: ignore[union-attr]
-    assert "is not known: the search keeps no person." in text
-    asked = {"models": 20, "otherwise": 0, "low": 0.0, "high": 0.1684, "level": 0.95}
-    for otherwise, words in ((0, "all of 20 models decide the same"), (3, "3 of 20 models decide")):
-        person = {**asked, "otherwise": otherwise}
-        text = " ".join(
-            map(str, _alternative_blocks({"alternatives": {**SEARCH, "person": person}}))
-        )
-        assert words in text
-        assert "between 0.0% and 16.8% would decide otherwise" in text
-    person = {"models": 0, "reason": "its search kept no such model"}
-    text = " ".join(map(str, _alternative_blocks({"alternatives": {**SEARCH, "person": person}})))
-    assert "is not known: its search kept no such model." in text
+    assert [list(row) for row in shown[-2].rows] == [["sex: F", "1,200", "12.0%"]]  # type: ignore[union-attr]
+    assert "about this person is not known: its search kept no such model." in text
     earlier = {**SEARCH, "multiplicity": None}
     assert len(list(_alternative_blocks({"alternatives": earlier}))) == 1
+
+
+ASKED: dict[str, Any] = {
+    "models": 20,
+    "otherwise": 0,
+    "drawn": 20,
+    "of": None,
+    "low": 0.0,
+    "high": 0.1684,
+    "level": 0.95,
+}
+OF_ALL = "of all settings that are as good decide otherwise, with a confidence of 95.0%."
+ABOUT_A_PERSON = {
+    "none": (ASKED, ["all 20 equally good models that were asked decide the same", OF_ALL]),
+    "some": (ASKED | {"otherwise": 3}, ["3 of 20 equally good models decide otherwise", OF_ALL]),
+    "one": (
+        ASKED | {"models": 1, "drawn": 1},
+        ["the one equally good model", "1 setting is drawn"],
+    ),
+    "not all asked": (
+        ASKED | {"models": 8},
+        ["12 of them could not be trained, or cannot", OF_ALL],
+    ),
+    "all there are": (ASKED | {"of": 20}, ["20 settings are as good as the model; the search"]),
+    "no model": ({"models": 0, "reason": "they are lost"}, ["is not known: they are lost."]),
+}
+
+
+@pytest.mark.parametrize("name", ABOUT_A_PERSON)
+def test_what_equally_good_models_decide_is_said(name: str) -> None:
+    person, words = ABOUT_A_PERSON[name]
+    # also where the decisions of the search were lost, so that there is no multiplicity
+    for counts in (SEARCH["multiplicity"], None):
+        search = {**SEARCH, "multiplicity": counts, "person": person}
+        text = " ".join(map(str, _alternative_blocks({"alternatives": search})))
+        for word in words:
+            assert word in text
+        assert ("So between" in text) == (OF_ALL in words or name == "one")

@@ -72,8 +72,8 @@ def test_what_was_found_and_both_bounds_are_said() -> None:
         "one further random setting would gain at most 0.0012 of gap_max.sex on average (95% "
         "confidence, for any distribution)"
     )
-    kept = bound_sentences(CONTENT | {"kept": {"models": 20, "of": 149, "sha256": "0" * 64}})[-1]
-    assert kept.startswith("models of 20 of these settings, drawn at random, are kept: ")
+    kept = bound_sentences(CONTENT | {"kept": {"models": 20, "drawn": 21, "of": None}})[-1]
+    assert kept.startswith("models of 20 settings that are as good, drawn at random, are kept: ")
     none = bound_sentences(CONTENT | {"random": 0, "share_bound": 1.0})[1]
     assert none.startswith("how many settings of this space are better is not known: ")
     few = bound_sentences(CONTENT | {"random": 2, "share_bound": 0.996})[1]

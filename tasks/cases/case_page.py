@@ -372,7 +372,8 @@ def _drawn_words(person: Mapping[str, Any]) -> str:
     if are_all:
         text = f"{settings} {_are(drawn)} as good as the model"
     else:
-        text = f"{settings} {_are(drawn)} drawn at random of all that are as good as the model"
+        were = "was" if drawn == 1 else "were"
+        text = f"{settings} {were} drawn at random from all that are as good as the model"
     text += "; the search trained their models on all training rows."
     missing = drawn - person["models"]
     if missing:

@@ -62,7 +62,7 @@ ABOUT_A_PERSON = {
     "some": (ASKED | {"otherwise": 3}, ["3 of 20 equally good models decide otherwise", OF_ALL]),
     "one": (
         ASKED | {"models": 1, "drawn": 1},
-        ["the one equally good model", "1 setting is drawn"],
+        ["the one equally good model", "1 setting was drawn"],
     ),
     "not all asked": (
         ASKED | {"models": 8},

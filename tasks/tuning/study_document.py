@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from evenhand.fairlib.tuning.space import Space
 from evenhand.fairlib.tuning.study import (
     CONFIDENCE,
     MOST_COST,
@@ -356,3 +357,17 @@ def _notes_on_test(document: Mapping[str, Any]) -> list[str]:
                 f"on the test rows {limit['metric']} is {value:.3f}, which misses {limit['text']}"
             )
     return notes
+
+
+def facts_of_space(methods: Mapping[str, Space]) -> list[list[str]]:
+    """Return the searched parameters of each method, as names and values."""
+    spaces = []
+    for name, space in methods.items():
+        ranges = []
+        for key, dimension in space.items():
+            text = f"{key}: {dimension}"
+            if getattr(dimension, "log", False):
+                text += " (logarithmic)"
+            ranges.append(text)
+        spaces.append([f"Space of {name}", "; ".join(ranges) or "nothing to search"])
+    return spaces

@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 
 import evenhand.flows.tune as tuning
 from evenhand.fairlib.tuning.quantiles import chance_below
+from evenhand.flows import tune_answer
 from evenhand.flows.cli import app
 from evenhand.flows.tune_plan import UNJUDGED, make_plan, plan_of_rows
 from evenhand.tasks.errors import NotCarriedOut, OutOfTime
@@ -459,7 +460,7 @@ def test_a_time_limit_keeps_an_answer_without_test_rows(
     def too_late(*_: Any) -> Any:
         raise OutOfTime("the time for this work is up.")
 
-    monkeypatch.setattr(tuning, "run_to_gate", too_late)
+    monkeypatch.setattr(tune_answer, "run_to_gate", too_late)
     content = study_of(searching, "--trials", "4")
     assert content["tuning"]["test"] is None
     assert "the time ended before the model was trained on all training rows" in content["notes"][0]
@@ -494,7 +495,7 @@ def test_an_interrupted_search_writes_the_best_so_far(
     def interrupt(*_: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(tuning, "run_to_gate", interrupt)
+    monkeypatch.setattr(tune_answer, "run_to_gate", interrupt)
     again = study_of(searching, "--trials", "4", "--force", code=4)
     assert again["tuning"]["interrupted"]
     assert again["tuning"]["winner"] == content["tuning"]["winner"]
@@ -513,7 +514,7 @@ def test_a_failure_after_the_search_leaves_the_best_so_far(
     def killed(*_: Any) -> Any:
         raise NotCarriedOut("the worker process died.")
 
-    monkeypatch.setattr(tuning, "run_to_gate", killed)
+    monkeypatch.setattr(tune_answer, "run_to_gate", killed)
     content = study_of(searching, "--trials", "4", code=4)
     target = searching.folder / "job.tuned.yaml"
     assert content["error"].startswith(f"the worker process died: the best so far is in {target}; ")
@@ -527,7 +528,7 @@ def test_an_interrupt_in_a_repeat_keeps_what_was_measured(
     def interrupt(*_: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(tuning, "_repeat", interrupt)
+    monkeypatch.setattr(tune_answer, "_repeat", interrupt)
     content = study_of(searching, "--trials", "4", "--repeats", "2", code=4)
     assert content["error"].startswith("interrupted: the best so far is in ")
     assert content["tuning"]["test"] is not None

@@ -377,7 +377,9 @@ def tune(
         "--alternative-gap", "Most that an alternative may have less disparity; else exit code 1."
     ),
     until_gain: float | None = option(
-        "--until-gain", "End when a further random setting would gain at most that on average."
+        "--until-gain",
+        "With --alternative-to: end when another random setting would gain at most so much of the "
+        "disparity on average.",
     ),
     prefer: str | None = option(
         "--prefer", "Metric by which the winner is chosen; alone: no new trials."

@@ -28,6 +28,7 @@ from evenhand.flows.job import Job
 from evenhand.flows.job_file import job_path, load_job, shipped_jobs
 from evenhand.flows.resolved_job import ResolvedJob, content_of_proxy, model_digest, resolve
 from evenhand.tasks.errors import InputError, input_errors
+from evenhand.tasks.tuning.alternatives_text import MOST_SHARE
 from evenhand.tasks.tuning.no_worse import NO_WORSE, read_no_worse
 
 # The metric that an alternative makes smaller by default, of the first sensitive column.
@@ -310,6 +311,17 @@ def mean_gain_bound(aim: Aim, trials: Sequence[Trial], settings: int) -> float |
     return expected_gain_bound(settings, most, SHARE_LEVEL)
 
 
+def is_gain_reached(aim: Aim, trials: Sequence[Trial], settings: int, wanted: float) -> bool:
+    """Whether one further random setting would gain at most so much on average, by so many random
+    settings that they bound the share of better ones at all.
+    """
+    # imported lazily: other searches do not need it
+    from evenhand.fairlib.tuning.further_search import share_bound
+
+    gain = mean_gain_bound(aim, trials, settings)
+    return gain is not None and gain <= wanted and share_bound(settings, SHARE_LEVEL) < MOST_SHARE
+
+
 def distinct_models(trials: Sequence[Trial]) -> int:
     """Return how many different models some trials are of: by their kind, method and arguments."""
     models = set()
@@ -542,6 +554,7 @@ def record_content(document: Mapping[str, Any], digest: str) -> dict[str, Any]:
     keys = ["metric", "alternative_gap", "models", "judged_models", "random", "methods", "where"]
     keys += ["share_bound", "expected_gain_bound", "gain_bound", "held"]
     content = {key: result[key] for key in keys}
+    content["until_gain"] = result.get("until_gain")
     content |= {
         "better": better(result["metric"]),
         "distinct": result["distinct"],

@@ -15,6 +15,7 @@ from evenhand.flows.engine import Steps
 from evenhand.flows.resolved_job import ResolvedJob
 from evenhand.flows.run import run_to_gate
 from evenhand.flows.tune_deadline import PAGELESS, Deadline, PreparedAnswer, write_whole
+from evenhand.flows.tune_equally_good import keeping_seconds
 from evenhand.flows.tune_plan import TunePlan, tuned_text, unjudged_text
 from evenhand.flows.tune_proofs import NO_TIME, NOT_PROVED, Proofs, proved_answer
 from evenhand.flows.tune_search import Rows
@@ -204,10 +205,14 @@ def _measure_in_time(
         document["unmeasured"] = UNMEASURED.format("time ended")
         return
     repeats = searched.plan.tune.repeats
+    budget = command.budget
+    # the repeats leave the time for equally good models
+    budget.reserve += keeping_seconds(searched.plan.alternative, chosen, budget)
     try:
         with contextlib.suppress(OutOfTime):
             _repeat(command, resolved, repeats, steps, document)
     finally:
+        budget.reserve = budget.writing
         left_out = repeats - len(document["repeats"])
         if left_out:
             document["unrepeated"] = (

@@ -12,7 +12,7 @@ from typing import Any
 
 from evenhand.fairlib.tuning.budget import Budget
 from evenhand.fairlib.tuning.study import CONFIDENCE, Trial
-from evenhand.flows.engine import Steps, Verdict
+from evenhand.flows.engine import Steps, Verdict, describe_fault
 from evenhand.flows.tune_alternatives import (
     MOST_EXAMINED,
     UTILITY_CONFIDENCE,
@@ -24,6 +24,7 @@ from evenhand.flows.tune_alternatives import (
     equally_good,
     has_chance,
     held_alternative,
+    is_gain_reached,
     judged_champion,
     multiplicity_document,
     people_per_row,
@@ -34,7 +35,7 @@ from evenhand.flows.tune_plan import TunePlan
 from evenhand.flows.tune_search import Rows, decisions_of, judge_in
 from evenhand.flows.tune_work import Command, Searched
 from evenhand.flows.workers import Pool
-from evenhand.tasks.errors import InputError
+from evenhand.tasks.errors import EvenhandError, InputError
 from evenhand.tasks.execution.dataset import read_dataset
 from evenhand.tasks.execution.step import described
 from evenhand.tasks.execution.store import Store
@@ -165,7 +166,11 @@ def keep_equally_good(
     command.progress.stage = "training equally good models"
     kept = None
     with ending.kept(), described(command.progress.line):
-        kept = keep_models(plan, champion, good, searched.rows.count, steps, ending, is_over)
+        try:
+            kept = keep_models(plan, champion, good, searched.rows.count, steps, ending, is_over)
+        except Exception as error:  # noqa: BLE001 - an extra: the answer has been written
+            reason = str(describe_fault(error) if not isinstance(error, EvenhandError) else error)
+            command.verdict.notes.append(f"no equally good models were kept: {reason}")
     if ending.error is not None:
         document["interrupted"] = True
         command.verdict.exit_code = 4
@@ -213,6 +218,12 @@ def add_certificate(
     content["rules"] = sorted({rule.decision for rule in searched.rows.plan.judged_under})
     content["min_cell"] = plan.resolved.job.evaluate.min_cell
     content["allowed"] = plan.tune.alternative_gap
+    wanted = plan.tune.until_gain
+    content["until_gain"] = None
+    if wanted is not None:
+        settings = len(searched.stream)
+        is_reached = is_gain_reached(plan.aim, searched.trials, settings, wanted)
+        content["until_gain"] = {"asked": wanted, "is_reached": is_reached}
     document["alternative"] = content
 
 

@@ -8,6 +8,7 @@ import inspect
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from evenhand.fairlib.execution import generator
@@ -63,24 +64,35 @@ def time_for_keeping(budget: Budget) -> Callable[[], bool]:
 
 def drawn_jobs(
     plan: TunePlan, champion: Trial, good: Sequence[Trial], rows: int
-) -> Iterator[tuple[Trial, ResolvedJob]]:
+) -> Iterator[tuple[Trial, ResolvedJob | None]]:
     """Yield the settings that are as good with their jobs, in random order: each model once, and no
-    copy of the champion.
+    copy of the champion. A setting that is no job that runs has none.
 
     `rows` is the number of training rows.
     """
+    # before the order is drawn: a setting that the search proposed often is not likelier
+    different = {_key(trial): trial for trial in good}
+    settings = list(different.values())
     seen = {_signature(plan.tuned(champion, rows))}
-    order = generator(plan.resolved.job.seed, "kept").permutation(len(good))
+    order = generator(plan.resolved.job.seed, "kept").permutation(len(settings))
     for place in order.tolist():
         try:
-            resolved = plan.tuned(good[place], rows)
+            resolved = plan.tuned(settings[place], rows)
         except InputError:
-            # it was judged, but is no job that runs
+            yield settings[place], None
             continue
+        # defaults that one setting names and another leaves out
         signature = _signature(resolved)
         if signature not in seen:
             seen.add(signature)
-            yield good[place], resolved
+            yield settings[place], resolved
+
+
+def _key(trial: Trial) -> str:
+    """What a setting is, by its own parts."""
+    kind = trial.kind if trial.method is None else ""
+    parts = [kind, trial.method, trial.arguments, trial.decision, trial.tolerance]
+    return json.dumps([*parts, trial.calibration], sort_keys=True, default=str)
 
 
 def _signature(resolved: ResolvedJob) -> str:
@@ -103,6 +115,15 @@ def _signature(resolved: ResolvedJob) -> str:
     return json.dumps(content, sort_keys=True, default=str)
 
 
+@dataclass
+class _Draw:
+    """What became of the settings that were drawn."""
+
+    drawn: int = 0
+    models: int = 0
+    is_exhausted: bool = True  # all there are were drawn
+
+
 def keep_models(
     plan: TunePlan,
     champion: Trial,
@@ -116,7 +137,7 @@ def keep_models(
     store; return their digest, how many they are, and how many were drawn, or None without any.
 
     `steps` are those of the search, whose encoded rows they share; `rows` is the number of training
-    rows. A setting that cannot be trained counts as drawn. What ends the work is kept in `ending`.
+    rows. A setting that cannot be trained counts as drawn. An interrupt is kept in `ending`.
     """
     # imported lazily: other searches do not need it
     from evenhand.tasks.cases.equally_good import keep
@@ -124,27 +145,42 @@ def keep_models(
     if "tune_encoder" in steps.finished:
         # the encoder of sentences is a file of the run alone
         return None
-    models: list[ModelFiles] = []
-    drawn = 0
-    is_exhausted = True
-    for trial, resolved in drawn_jobs(plan, champion, good, rows):
-        if is_over() or ending.error is not None or len(models) == MOST_KEPT:
-            is_exhausted = False
-            break
-        drawn += 1
-        with ending.kept():
-            try:
-                models.append(_trained(trial, resolved, plan, steps))
-            except Exception as error:
-                # the others go on, unless there is no time or nothing can be written any more
-                if disk_is_full(error):
-                    raise
-    if not models:
+    draw = _Draw()
+    jobs = drawn_jobs(plan, champion, good, rows)
+    digest = keep(steps.store, _models(jobs, draw, plan, steps, ending, is_over))
+    if digest is None:
         return None
     # how many different ones there are is known where all were drawn
-    different = drawn if is_exhausted else None
-    digest = keep(steps.store, models)
-    return {"models": len(models), "drawn": drawn, "of": different, "sha256": digest}
+    different = draw.drawn if draw.is_exhausted else None
+    return {"models": draw.models, "drawn": draw.drawn, "of": different, "sha256": digest}
+
+
+def _models(
+    jobs: Iterator[tuple[Trial, ResolvedJob | None]],
+    draw: _Draw,
+    plan: TunePlan,
+    steps: Steps,
+    ending: Ending,
+    is_over: Callable[[], bool],
+) -> Iterator[ModelFiles]:
+    """Train the models of jobs one after another, and yield those that could be."""
+    for trial, resolved in jobs:
+        if is_over() or ending.error is not None or draw.models == MOST_KEPT:
+            draw.is_exhausted = False
+            return
+        draw.drawn += 1
+        files = None
+        with ending.kept():
+            try:
+                if resolved is not None:
+                    files = _trained(trial, resolved, plan, steps)
+            except Exception as error:
+                # the others go on, unless nothing can be written any more
+                if disk_is_full(error):
+                    raise
+        if files is not None:
+            draw.models += 1
+            yield files
 
 
 def _trained(trial: Trial, resolved: ResolvedJob, plan: TunePlan, steps: Steps) -> ModelFiles:

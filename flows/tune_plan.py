@@ -171,7 +171,7 @@ class TunePlan:
     def searches(self, has_trials: bool) -> bool:
         """Whether trials are to be run: not for a preference alone, on a study that has trials."""
         tune = self.tune
-        limits = (tune.minutes, tune.trials, tune.cpu_minutes)
+        limits = (tune.minutes, tune.trials, tune.cpu_minutes, tune.until_gain)
         only_chosen = tune.prefer is not None and all(limit is None for limit in limits)
         return not (only_chosen and has_trials)
 

@@ -29,7 +29,7 @@ from evenhand.fairlib.tuning.study import (
 )
 from evenhand.flows import classifier_jobs as classifier
 from evenhand.flows.engine import Steps, duration_text
-from evenhand.flows.tune_alternatives import mean_gain_bound
+from evenhand.flows.tune_alternatives import is_gain_reached
 from evenhand.flows.tune_equally_good import keeping_seconds
 from evenhand.flows.tune_plan import (
     FIRST_METHODS,
@@ -413,7 +413,8 @@ def search(
             pool.close(kill=True)
 
     after_trial = _AfterTrial(plan, rows, study, store, report, limit, progress, on_best)
-    if after_trial.is_enough(study.answered(plan.aim)):
+    known = study.answered(plan.aim)
+    if plan.tune.until_gain is not None and known and after_trial(known):
         return
     study.search(
         rows.plan,
@@ -617,12 +618,14 @@ class _AfterTrial:
         return self.is_enough(trials)
 
     def is_enough(self, trials: Sequence[Trial]) -> bool:
-        """Whether further random settings would gain no more than was asked for."""
+        """Whether further random settings would gain no more than was asked for, by enough of them
+        and after the models that come before the search.
+        """
         wanted = self.plan.tune.until_gain
-        if wanted is None:
+        finished = {trial.model for trial in trials if trial.state != "partial"}
+        if wanted is None or len(finished) < len(self.rows.plan.fixed):
             return False
-        gain = mean_gain_bound(self.plan.aim, trials, len(self.study.stream()))
-        return gain is not None and gain <= wanted
+        return is_gain_reached(self.plan.aim, trials, len(self.study.stream()), wanted)
 
     def _check_limits(self, trials: list[Trial]) -> None:
         """Check once that no limit is out of reach, as soon as the quick methods have a model."""

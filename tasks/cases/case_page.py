@@ -368,19 +368,24 @@ def _drawn_words(person: Mapping[str, Any]) -> str:
     """Of which settings the models are, and what they show about all of them."""
     drawn = person["drawn"]
     are_all = person["of"] == drawn
-    settings = formats.plural(drawn, "setting")
     if are_all:
-        text = f"{settings} {_are(drawn)} as good as the model"
+        text = (
+            f"The search found {formats.plural(drawn, 'different setting')} as good as the model."
+        )
     else:
-        were = "was" if drawn == 1 else "were"
-        text = f"{settings} {were} drawn at random from all that are as good as the model"
-    text += "; the search trained their models on all training rows."
+        text = (
+            f"The search drew {formats.plural(drawn, 'setting')} at random from all different ones "
+            "that are as good as the model."
+        )
     missing = drawn - person["models"]
     if missing:
         text += (
-            f" {missing:,} of them could not be trained, or cannot decide about this row: they may "
-            "decide either way."
+            f" Asked were models of {person['models']:,} of them, trained on all training rows. "
+            f"What the other {missing:,} decide is not known: there was no time to train them, or "
+            "they cannot decide about this row."
         )
+    else:
+        text += " Their models were trained on all training rows and asked."
     low = formats.percent(person["low"])
     high = formats.percent(person["high"])
     if not are_all:
@@ -391,10 +396,6 @@ def _drawn_words(person: Mapping[str, Any]) -> str:
     if missing:
         text += f" So between {low} and {high} of these settings decide otherwise."
     return text
-
-
-def _are(number: int) -> str:
-    return "is" if number == 1 else "are"
 
 
 def _input_blocks(case: Case) -> Iterator[Block]:

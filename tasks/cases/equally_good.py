@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evenhand.data_contracts.errors import ContractViolation
 from evenhand.fairlib.evaluation.closed_intervals import drawn_interval, rate_interval
 from evenhand.tasks.cases.explained_model import ExplainedModel, Person
-from evenhand.tasks.errors import EvenhandError, InputError, input_errors
+from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.execution.store import Store, sha256_of_path
 from evenhand.tasks.registry.bundle import read_bundle
 
@@ -52,8 +51,9 @@ class ModelFiles:
         (folder / "inputs.json").write_text(json.dumps(self.inputs, sort_keys=True))
 
 
-def keep(store: Store, models: Sequence[ModelFiles]) -> str:
-    """Keep models in the store; return the digest by which their folder is found.
+def keep(store: Store, models: Iterable[ModelFiles]) -> str | None:
+    """Keep models in the store, each as it comes; return the digest by which their folder is found,
+    or None without any.
 
     The store is on this machine. The folder appears with all of its files, or not at all.
     """
@@ -61,6 +61,8 @@ def keep(store: Store, models: Sequence[ModelFiles]) -> str:
         made = scratch / FOLDER
         for model in models:
             model.write(made)
+        if not made.is_dir():
+            return None
         digest, _, _ = sha256_of_path(made)
         if kept_folder(store, digest) is None:
             # one that was changed would be in the way
@@ -150,7 +152,9 @@ def other_decisions(
             asked[row] += 1
             otherwise[row] += is_positive != decided[row][1]
     by_row = {row: (asked[row], otherwise[row]) for row in decided}
-    drawn = max(int(kept.get("drawn") or 0), len(places))
+    drawn = kept.get("drawn")
+    if not isinstance(drawn, int) or drawn < len(places):
+        drawn = len(places)
     population = kept.get("of")
     if not isinstance(population, int) or population < drawn:
         population = None
@@ -162,7 +166,8 @@ def _decisions_of(
 ) -> list[tuple[int, bool]]:
     """Return a model's decisions about rows of a table; none if it cannot read the table."""
     decisions: list[tuple[int, bool]] = []
-    with suppress(EvenhandError, ContractViolation):
+    # a model that cannot be used here, such as one of an extra that is missing, is not asked
+    with suppress(Exception):
         model = ExplainedModel(read_bundle(place, None, None, str(place)), {})
         people = []
         for person in model.read(location).people:

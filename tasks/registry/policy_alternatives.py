@@ -53,6 +53,8 @@ def alternative_rules(
                 f"--alternative-metric {metric!r} is no disparity: name a metric of groups or "
                 "copies."
             )
+    if share is not None:
+        _check_share(share)
     limits = list(no_worse or NO_WORSE)
     for text in limits:
         name, _ = read_no_worse(text, "--alternative-no-worse")
@@ -62,6 +64,19 @@ def alternative_rules(
     if share is not None:
         rules["share"] = share
     return rules
+
+
+def _check_share(share: float) -> None:
+    """Refuse a share that no search can show to be the largest one."""
+    # imported lazily: most policies do not need it
+    from evenhand.fairlib.tuning.further_search import MOST_SETTINGS, share_bound
+
+    least = share_bound(MOST_SETTINGS)
+    if share < least:
+        raise InputError(
+            f"--alternative-share {share:g}: no search can show that so few are better; give at "
+            f"least {least:.1g}."
+        )
 
 
 def alternative_in_words(rules: Mapping[str, Any]) -> str:
@@ -173,8 +188,8 @@ def read_search(record: Record) -> RecordedSearch | None:
 
 def search_for_alternatives(uri: str, name: str, version: str) -> dict[str, Any] | None:
     """Content of the record of a search for alternatives to a version, with its time; None without
-    one. Of several that looked for the same as the last, it is the one that found the most, and of
-    several such ones one that kept models.
+    one. Of several that looked for the same as the last, it is the one that found the most. Models
+    that are as good may be kept by another one, whose alternatives had to keep the same.
     """
 
     def look_up() -> dict[str, Any]:
@@ -190,15 +205,24 @@ def search_for_alternatives(uri: str, name: str, version: str) -> dict[str, Any]
         alike = []
         for search, record in reversed(searches):
             if (search.metric, search.no_worse) == (last.metric, last.no_worse):
-                has_models = bool(record.content.get("kept"))
-                alike.append((search.gap, has_models, record))
-        most = max(alike, key=lambda item: item[:2])[2]
+                alike.append((search.gap, record))
+        most = max(alike, key=lambda item: item[0])[1]
         content = {**most.content, "when": most.when}
+        if not content.get("kept"):
+            content["kept"] = _last_kept(searches, last)
         if not _is_multiplicity(content.get("multiplicity")):
             content["multiplicity"] = None
         return content
 
     return ask_once(uri, f"alternatives to {name}/{version}", look_up) or None
+
+
+def _last_kept(searches: Sequence[tuple[RecordedSearch, Record]], alike: RecordedSearch) -> Any:
+    """Return what the last of these searches kept whose alternatives had to keep the same."""
+    for search, record in reversed(searches):
+        if record.content.get("kept") and search.no_worse == alike.no_worse:
+            return record.content["kept"]
+    return None
 
 
 def _is_multiplicity(counts: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -44,44 +45,12 @@ def bound_sentences(content: Mapping[str, Any]) -> list[str]:
     """Say what further search of the space could still gain, and of how many models decisions
     depend.
     """
-    sentences = [_share_sentence(content)]
-    # studies of older versions lack it
-    expected_gain = content.get("expected_gain_bound")
-    if expected_gain and content["share_bound"] < MOST_SHARE:
-        sentences.append(
-            f"one further random setting would gain at most {expected_gain:.2g} of "
-            f"{content['metric']} on average ({percent(content['share_level'])} confidence, for "
-            "any distribution)"
-        )
-    if content["gain_bound"] is None:
-        possible = ""
-        if content.get("gain_possible") is not None:
-            # studies of older versions lack it
-            possible = f", at most {content['gain_possible']:.3g}, which no model can exceed"
-        sentences.append(
-            f"how much {content['longer']:g} times as many random settings could gain is not known"
-            f"{possible}: {content['gain_reason']}"
-        )
-    elif content.get("gain_possible") == 0:
-        sentences.append(f"no search can gain: {content['metric']} cannot be better")
-    elif content["gain_bound"] == 0:
-        sentences.append(
-            f"none of {content['longer']:g} times as many random settings would be better than "
-            f"the best found ({_gain_terms(content)}); what a longer guided search finds is not "
-            "bounded"
-        )
-    elif content["gain_bound"] == content.get("gain_possible"):
-        sentences.append(
-            f"no search can gain more than {content['gain_bound']:.3g} of {content['metric']}: it "
-            "has no better value"
-        )
-    else:
-        sentences.append(
-            f"{content['longer']:g} times as many random settings would gain at most "
-            f"{content['gain_bound']:.3g} of {content['metric']} ({_gain_terms(content)})"
-        )
+    sentences = []
     if content["alternative_gap"] > 0 and _is_sought(content):
-        sentences.insert(0, _held_sentence(content))
+        sentences.append(_held_sentence(content))
+    sentences.append(_share_sentence(content))
+    sentences += _mean_gain_sentences(content)
+    sentences.append(_gain_sentence(content))
     counts = content["multiplicity"]
     if counts is not None:
         sentences.append(
@@ -89,13 +58,68 @@ def bound_sentences(content: Mapping[str, Any]) -> list[str]:
             f"about {percent(counts['ambiguity'])} of the people, a single one about up to "
             f"{percent(counts['discrepancy'])}"
         )
-    kept = content.get("kept")
-    if kept is not None:
-        sentences.append(
-            f"models of {kept['models']} settings that are as good, drawn at random, are kept: "
-            "`evenhand case` says how many of them decide otherwise about its person"
-        )
+    # studies of older versions lack it
+    if content.get("kept") is not None:
+        sentences.append(_kept_sentence(content["kept"]["models"]))
     return sentences
+
+
+def _mean_gain_sentences(content: Mapping[str, Any]) -> list[str]:
+    """Bound the gain of one further setting, and say whether what was asked for was reached."""
+    sentences = []
+    # studies of older versions lack both
+    mean_gain = content.get("expected_gain_bound")
+    asked = content.get("until_gain")
+    if mean_gain and content["share_bound"] < MOST_SHARE:
+        sentences.append(
+            f"one further random setting would gain at most {rounded_up(mean_gain)} of "
+            f"{content['metric']} on average over the best found, on these rows "
+            f"({percent(content['share_level'])} confidence, for any distribution)"
+        )
+    if asked:
+        word = "was reached" if asked["is_reached"] else "was not reached"
+        sentences.append(f"the mean gain of {asked['asked']:g} that was asked for {word}")
+    return sentences
+
+
+def _gain_sentence(content: Mapping[str, Any]) -> str:
+    """Bound what many further settings could gain."""
+    bound = content["gain_bound"]
+    # studies of older versions lack it
+    possible = content.get("gain_possible")
+    if bound is None:
+        at_most = ""
+        if possible is not None:
+            at_most = f", at most {possible:.3g}, which no model can exceed"
+        return (
+            f"how much {content['longer']:g} times as many random settings could gain is not known"
+            f"{at_most}: {content['gain_reason']}"
+        )
+    if possible == 0:
+        return f"no search can gain: {content['metric']} cannot be better"
+    if bound == 0:
+        return (
+            f"none of {content['longer']:g} times as many random settings would be better than "
+            f"the best found ({_gain_terms(content)}); what a longer guided search finds is not "
+            "bounded"
+        )
+    if bound == possible:
+        return (
+            f"no search can gain more than {bound:.3g} of {content['metric']}: it has no better "
+            "value"
+        )
+    return (
+        f"{content['longer']:g} times as many random settings would gain at most "
+        f"{bound:.3g} of {content['metric']} ({_gain_terms(content)})"
+    )
+
+
+def _kept_sentence(models: int) -> str:
+    """Say of how many settings a model is kept for cases."""
+    text = f"models of {models} different settings that are as good, drawn at random, are kept"
+    if models == 1:
+        text = "the model of one setting that is as good, drawn at random, is kept"
+    return f"{text}: `evenhand case` says how many decide otherwise about its person"
 
 
 def as_good_words(counts: Mapping[str, Any]) -> str:
@@ -152,6 +176,19 @@ def _held_sentence(content: Mapping[str, Any]) -> str:
         f"number {held['number']}, with {content['metric']} {held['value']:.3g}, is no worse on "
         f"unseen rows with a chance of {shown_chance(held['chance'])}"
     )
+
+
+def rounded_up(bound: float) -> str:
+    """Write a bound with two significant digits, not below it.
+
+    Examples
+    --------
+    >>> rounded_up(0.000482), rounded_up(0.25)
+    ('0.00049', '0.25')
+    """
+    digits = 1 - math.floor(math.log10(bound))
+    # what is less than rounding away from two digits has two
+    return f"{math.ceil(round(bound * 10**digits, 6)) / 10**digits:.2g}"
 
 
 def percent(share: float) -> str:

@@ -25,6 +25,7 @@ from evenhand.flows.tune_alternatives import (
     equally_good,
     has_chance,
     held_alternative,
+    is_gain_reached,
     judged_champion,
     mean_gain_bound,
     merits_of,
@@ -176,6 +177,13 @@ def test_the_mean_gain_is_a_share_of_what_is_possible() -> None:
     # over the best found, which may be the champion
     assert mean_gain_bound(AIM, TRIALS[:2], 300) == 0.20 * share_bound(300)
     assert mean_gain_bound(AIM, TRIALS[2:], 300) is None
+
+
+def test_the_gain_asked_for_is_reached_by_enough_random_settings() -> None:
+    """Not by the first models alone, however much is allowed."""
+    assert not is_gain_reached(AIM, TRIALS, 0, 1.0)
+    assert not is_gain_reached(AIM, TRIALS, 300, 0.0001)
+    assert is_gain_reached(AIM, TRIALS, 300, 0.0801 * share_bound(300))
 
 
 def test_a_model_counts_by_its_best_rule_within_the_limits() -> None:
@@ -366,10 +374,14 @@ def test_an_alternative_to_a_job_and_to_its_model(publishing: Bench) -> None:
         app, ["history", published["model"]["name"], "--store", str(publishing.store)]
     )
     assert "search for alternatives: gap_max." in shown.stdout
-    # a search whose models suffice ends, though there could be more
-    more = ("--set", "tune.trials=40", "--until-gain", "1")
+    # a search goes on until its random settings suffice, and then ends
+    more = ("--set", "tune.trials=60", "--until-gain", "1")
     enough = json.loads(tune(publishing, "--alternative-to", name, *asked, *more).stdout)
-    assert enough["tuning"]["alternative"]["models"] == found["models"]
+    longer = enough["tuning"]["alternative"]
+    assert longer["until_gain"] == {"asked": 1.0, "is_reached": True}
+    assert found["random"] < longer["random"] < 20
+    again = json.loads(tune(publishing, "--alternative-to", name, *asked, *more).stdout)
+    assert again["tuning"]["alternative"]["models"] == longer["models"]
     # a gate on the difference
     if found["alternative_gap"] > 0:
         refused = tune(

@@ -105,9 +105,14 @@ def test_settings_are_drawn_at_random_each_model_once() -> None:
     """Neither copies of one another nor of the champion, whose learning rate is the default."""
     good = [trial_of(number, 0.001 * number) for number in range(1, 50)]
     default = inspect.signature(method_class("gbdt").__init__).parameters["eta"].default
-    copies = [trial_of(98, default), trial_of(99, 0.002), trial_of(97, -1.0)]
-    drawn = [trial for trial, _ in drawn_jobs(fake_plan(), CHAMPION, [*good, *copies], 100)]
-    assert len({trial.arguments["eta"] for trial in drawn}) == len(drawn) == 49
+    # one that the search proposed often is not likelier to come early
+    copies = [trial_of(number, 0.002) for number in range(100, 1000)]
+    copies += [trial_of(98, default), trial_of(97, -1.0)]
+    drawn = list(drawn_jobs(fake_plan(), CHAMPION, [*good, *copies], 100))
+    # one is no job that runs
+    assert [trial.arguments["eta"] for trial, job in drawn if job is None] == [-1.0]
+    drawn = [trial for trial, _ in drawn]
+    assert len({trial.arguments["eta"] for trial in drawn}) == len(drawn) == 50
     again = [trial for trial, _ in drawn_jobs(fake_plan(), CHAMPION, [*good, *copies], 100)]
     assert drawn == again
     assert [trial.model for trial in drawn] != sorted(trial.model for trial in drawn)
@@ -279,14 +284,15 @@ def test_who_a_model_cannot_decide_about_is_left_out() -> None:
     assert not _is_same(people[0], Person({"sex": "m"}, 1))
 
 
-def test_of_equal_searches_one_that_kept_models_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A later one was ended before it kept any."""
-    content = {**SEARCH, "version": "1", "judged_models": 30, "no_worse": []}
+def test_models_of_an_earlier_search_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last one found more, and was ended before it kept any; another had to keep less."""
+    content = {**SEARCH, "version": "1", "judged_models": 30, "no_worse": ["auc by 0.1"]}
     when = "2026-11-30T00:00:00+00:00"
+    looser = {**content, "no_worse": ["auc by 0.2"], "kept": {"sha256": "1"}}
     records = [
-        Record(1, when, "ada", "alternative", content, "", "a"),
-        Record(2, when, "ada", "alternative", {**content, "kept": {"sha256": "0"}}, "", "b"),
-        Record(3, when, "ada", "alternative", {**content, "kept": None}, "", "c"),
+        Record(1, when, "ada", "alternative", {**content, "kept": {"sha256": "0"}}, "", "a"),
+        Record(2, when, "ada", "alternative", looser, "", "b"),
+        Record(3, when, "ada", "alternative", {**content, "alternative_gap": 0.02}, "", "c"),
     ]
     monkeypatch.setattr(policy_alternatives, "ask_once", lambda uri, what, look_up: look_up())
     monkeypatch.setattr(
@@ -294,4 +300,5 @@ def test_of_equal_searches_one_that_kept_models_counts(monkeypatch: pytest.Monke
     )
     found = policy_alternatives.search_for_alternatives("", "people-gbdt", "1")
     assert found is not None
+    assert found["alternative_gap"] == 0.02
     assert found["kept"] == {"sha256": "0"}

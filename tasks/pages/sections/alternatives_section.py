@@ -8,7 +8,13 @@ from evenhand.fairlib.catalogue import spoken
 from evenhand.fairlib.tuning.study import shown_chance
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.page_model import Block, Documents, Json, Section, Table, Value
-from evenhand.tasks.tuning.alternatives_text import bound_sentences, found_sentence, percent
+from evenhand.tasks.tuning.alternatives_text import (
+    MOST_SHARE,
+    bound_sentences,
+    found_sentence,
+    percent,
+    rounded_up,
+)
 
 PAGES = {"tune": 5}
 NEEDS = ("alternative",)
@@ -77,9 +83,9 @@ def _summary(content: Json) -> Table:
     rows.append(["Independent random models", str(content["random"])])
     rows.append(["Of these no worse than the model", str(content["random_as_good"])])
     rows.append(["Bound on the share of better settings", percent(content["share_bound"])])
-    if content.get("expected_gain_bound") is not None:
+    if content.get("expected_gain_bound") and content["share_bound"] < MOST_SHARE:
         name = "Bound on the mean gain of one further random model"
-        rows.append([name, f"{content['expected_gain_bound']:.2g}"])
+        rows.append([name, rounded_up(content["expected_gain_bound"])])
     gain = "not known"
     if content["gain_bound"] is not None:
         gain = f"{content['gain_bound']:.4f}"

@@ -62,13 +62,13 @@ ABOUT_A_PERSON = {
     "some": (ASKED | {"otherwise": 3}, ["3 of 20 equally good models decide otherwise", OF_ALL]),
     "one": (
         ASKED | {"models": 1, "drawn": 1},
-        ["the one equally good model", "1 setting was drawn"],
+        ["the one equally good model", "drew 1 setting at random"],
     ),
     "not all asked": (
         ASKED | {"models": 8},
-        ["12 of them could not be trained, or cannot", OF_ALL],
+        ["What the other 12 decide is not known", OF_ALL],
     ),
-    "all there are": (ASKED | {"of": 20}, ["20 settings are as good as the model; the search"]),
+    "all there are": (ASKED | {"of": 20}, ["found 20 different settings as good as the model."]),
     "no model": ({"models": 0, "reason": "they are lost"}, ["is not known: they are lost."]),
 }
 

@@ -167,6 +167,7 @@ def test_options_are_checked_and_shown() -> None:
     for arguments, words in (
         ((None, "auc", None, ()), "need --alternative-gap"),
         ((None, None, None, (), 0.1), "need --alternative-gap"),
+        ((0.1, None, None, (), 0.0), "no search can show that so few are better"),
         ((0.1, "gap_mex.sex", None, ()), "--alternative-metric 'gap_mex.sex'"),
         ((0.1, "auc", None, ()), "--alternative-metric 'auc' is no disparity"),
         ((0.1, None, None, ("auc",)), "--alternative-no-worse 'auc' is not of the form"),

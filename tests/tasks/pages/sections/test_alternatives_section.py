@@ -69,11 +69,17 @@ def test_what_was_found_and_both_bounds_are_said() -> None:
     )
     mean = bound_sentences(CONTENT | {"expected_gain_bound": 0.00123})[2]
     assert mean == (
-        "one further random setting would gain at most 0.0012 of gap_max.sex on average (95% "
-        "confidence, for any distribution)"
+        "one further random setting would gain at most 0.0013 of gap_max.sex on average over the "
+        "best found, on these rows (95% confidence, for any distribution)"
+    )
+    asked = {"expected_gain_bound": 0.00123, "until_gain": {"asked": 0.001, "is_reached": False}}
+    assert bound_sentences(CONTENT | asked)[3] == (
+        "the mean gain of 0.001 that was asked for was not reached"
     )
     kept = bound_sentences(CONTENT | {"kept": {"models": 20, "drawn": 21, "of": None}})[-1]
-    assert kept.startswith("models of 20 settings that are as good, drawn at random, are kept: ")
+    assert kept.startswith("models of 20 different settings that are as good, drawn at random, are")
+    one = bound_sentences(CONTENT | {"kept": {"models": 1, "drawn": 2, "of": None}})[-1]
+    assert one.startswith("the model of one setting that is as good, drawn at random, is kept: ")
     none = bound_sentences(CONTENT | {"random": 0, "share_bound": 1.0})[1]
     assert none.startswith("how many settings of this space are better is not known: ")
     few = bound_sentences(CONTENT | {"random": 2, "share_bound": 0.996})[1]

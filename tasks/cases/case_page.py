@@ -361,7 +361,8 @@ def _decided_words(person: Mapping[str, Any]) -> str:
         return f"About this person the one equally good model that was asked decides {word}."
     if not otherwise:
         return f"About this person all {asked} equally good models that were asked decide the same."
-    return f"About this person {otherwise} of {asked} equally good models decide otherwise."
+    decide = "decides" if otherwise == 1 else "decide"
+    return f"About this person {otherwise} of {asked} equally good models {decide} otherwise."
 
 
 def _drawn_words(person: Mapping[str, Any]) -> str:

@@ -60,6 +60,7 @@ OF_ALL = "of all settings that are as good decide otherwise, with a confidence o
 ABOUT_A_PERSON = {
     "none": (ASKED, ["all 20 equally good models that were asked decide the same", OF_ALL]),
     "some": (ASKED | {"otherwise": 3}, ["3 of 20 equally good models decide otherwise", OF_ALL]),
+    "one of them": (ASKED | {"otherwise": 1}, ["1 of 20 equally good models decides", OF_ALL]),
     "one": (
         ASKED | {"models": 1, "drawn": 1},
         ["the one equally good model", "drew 1 setting at random"],

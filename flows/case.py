@@ -15,7 +15,7 @@ from evenhand.data_contracts.model import Contract
 from evenhand.data_contracts.odcs import load_contract
 from evenhand.tasks.cases.case_page import case_page, letter
 from evenhand.tasks.cases.case_store import CaseStore, new_case
-from evenhand.tasks.cases.equally_good import OtherDecisions, other_decisions
+from evenhand.tasks.cases.equally_good import other_decisions
 from evenhand.tasks.cases.explained_model import (
     FORMAT,
     ExplainedModel,
@@ -38,8 +38,6 @@ from evenhand.tasks.registry.policy_terms import evaluating_version
 KEEP_DAYS = 3 * 365
 # Cases that are written under one lock.
 BLOCK = 50
-# People about whom models decide together.
-ASKED_AT_A_TIME = 4096
 PAGE = "case.html"
 LETTER = "letter.html"
 
@@ -107,21 +105,18 @@ def _equally_good(bundle: Bundle, store: Store) -> dict[str, Any] | None:
     return search_for_alternatives(tracking_uri(store), bundle.name, bundle.version)
 
 
-def _other_decisions(
-    options: CaseOptions,
-    model: ExplainedModel,
-    people: Sequence[Person],
-    search: Mapping[str, Any],
-    store: Store,
-) -> OtherDecisions:
-    """What equally good models, which the search kept, decide about people."""
+def _decided(
+    model: ExplainedModel, people: Sequence[Person], *, only_adverse: bool
+) -> dict[int, tuple[Person, bool]]:
+    """By the number of a row the person, and whether the decision is positive."""
+    if not people:
+        return {}
     decided = {}
-    for start in range(0, len(people), ASKED_AT_A_TIME):
-        block = people[start : start + ASKED_AT_A_TIME]
-        _, positive, _ = model.decide(block)
-        for person, is_positive in zip(block, positive.tolist(), strict=True):
-            decided[person.row] = (person, bool(is_positive))
-    return other_decisions(search, store, options.rows, decided)
+    _, positives, _ = model.decide(people)
+    for person, is_positive in zip(people, positives.tolist(), strict=True):
+        if model.is_adverse(is_positive) or not only_adverse:
+            decided[person.row] = (person, is_positive)
+    return decided
 
 
 def _contract(path: str, bundle: Bundle) -> Contract:
@@ -155,18 +150,13 @@ def make_cases(options: CaseOptions, store: Store, cases: CaseStore) -> Iterator
         people = read.people
         if options.row is not None:
             people = [_chosen(people, options.row, options.rows)]
-        elif people:
-            _, positive, _ = model.decide(people)
-            people = [
-                person
-                for person, is_positive in zip(people, positive.tolist(), strict=True)
-                if model.is_adverse(is_positive)
-            ]
+        decided = _decided(model, people, only_adverse=options.row is None)
+        people = [person for person, _ in decided.values()]
         reasons_wanted = _wanted(options, model, store)
         alternatives = _equally_good(model.bundle, store)
         others = None
         if alternatives is not None and people:
-            others = _other_decisions(options, model, people, alternatives, store)
+            others = other_decisions(alternatives, store, options.rows, decided)
         made: list[str] = []
         for start in range(0, len(people), BLOCK):
             block = people[start : start + BLOCK]

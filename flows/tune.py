@@ -55,7 +55,7 @@ from evenhand.flows.tune_search import (
     worker_pool,
     write_study_page,
 )
-from evenhand.flows.tune_work import Command, Searched
+from evenhand.flows.tune_shared import Command, Searched
 from evenhand.flows.workers import Pool, WorkerPool, cores, steps_until
 from evenhand.tasks.errors import InputError, NotCarriedOut, OutOfTime
 from evenhand.tasks.execution.step import (

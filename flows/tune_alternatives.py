@@ -266,7 +266,7 @@ def certificate(
         "random_as_good": int(np.isfinite(merits).sum()),
         "share_level": SHARE_LEVEL,
         "share_bound": share_bound(len(stream), SHARE_LEVEL),
-        "expected_gain_bound": mean_gain_bound(aim, trials, len(stream)),
+        "mean_gain_bound": bound_on_mean_gain(aim, trials, len(stream)),
         "longer": LONGER,
         "gain_level": GAIN_LEVEL,
         "gain_bound": gain.gain,
@@ -291,14 +291,14 @@ def possible_gain(metric: str, value: float) -> float:
     return abs(value - end)
 
 
-def mean_gain_bound(aim: Aim, trials: Sequence[Trial], settings: int) -> float | None:
+def bound_on_mean_gain(aim: Aim, trials: Sequence[Trial], settings: int) -> float | None:
     """Return how much one further random setting would gain at most on average, over the best found
     alternative; None where the metric has no end, or the champion was not judged.
 
     `settings` is the number of random settings that count.
     """
     # imported lazily: other searches do not need it
-    from evenhand.fairlib.tuning.further_search import expected_gain_bound
+    from evenhand.fairlib.tuning.further_search import mean_gain_bound
 
     champion = judged_champion(trials)
     if champion is None:
@@ -308,7 +308,7 @@ def mean_gain_bound(aim: Aim, trials: Sequence[Trial], settings: int) -> float |
     most = possible_gain(metric, best.metrics[metric]["value"])
     if not math.isfinite(most):
         return None
-    return expected_gain_bound(settings, most, SHARE_LEVEL)
+    return mean_gain_bound(settings, most, SHARE_LEVEL)
 
 
 def is_gain_reached(aim: Aim, trials: Sequence[Trial], settings: int, wanted: float) -> bool:
@@ -318,7 +318,7 @@ def is_gain_reached(aim: Aim, trials: Sequence[Trial], settings: int, wanted: fl
     # imported lazily: other searches do not need it
     from evenhand.fairlib.tuning.further_search import share_bound
 
-    gain = mean_gain_bound(aim, trials, settings)
+    gain = bound_on_mean_gain(aim, trials, settings)
     return gain is not None and gain <= wanted and share_bound(settings, SHARE_LEVEL) < MOST_SHARE
 
 
@@ -552,7 +552,7 @@ def record_content(document: Mapping[str, Any], digest: str) -> dict[str, Any]:
     """Return what the chain of a published model keeps of a search for alternatives to it."""
     result = document["alternative"]
     keys = ["metric", "alternative_gap", "models", "judged_models", "random", "methods", "where"]
-    keys += ["share_bound", "expected_gain_bound", "gain_bound", "held"]
+    keys += ["share_bound", "mean_gain_bound", "gain_bound", "held"]
     content = {key: result[key] for key in keys}
     content["until_gain"] = result.get("until_gain")
     content |= {

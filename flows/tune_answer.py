@@ -19,7 +19,7 @@ from evenhand.flows.tune_equally_good import keeping_seconds
 from evenhand.flows.tune_plan import TunePlan, tuned_text, unjudged_text
 from evenhand.flows.tune_proofs import NO_TIME, NOT_PROVED, Proofs, proved_answer
 from evenhand.flows.tune_search import Rows
-from evenhand.flows.tune_work import Command, Searched
+from evenhand.flows.tune_shared import Command, Searched
 from evenhand.tasks.errors import NotCarriedOut, OutOfTime
 from evenhand.tasks.tuning.study_document import (
     ONE_MODEL,

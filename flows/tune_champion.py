@@ -33,7 +33,7 @@ from evenhand.flows.tune_alternatives import (
 from evenhand.flows.tune_equally_good import keep_models, keeps_models, time_for_keeping
 from evenhand.flows.tune_plan import TunePlan
 from evenhand.flows.tune_search import Rows, decisions_of, judge_in
-from evenhand.flows.tune_work import Command, Searched
+from evenhand.flows.tune_shared import Command, Searched
 from evenhand.flows.workers import Pool
 from evenhand.tasks.errors import EvenhandError, InputError
 from evenhand.tasks.execution.dataset import read_dataset

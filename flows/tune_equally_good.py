@@ -122,6 +122,7 @@ class _Draw:
     drawn: int = 0
     models: int = 0
     is_exhausted: bool = True  # all there are were drawn
+    failure: Exception | None = None  # why the last one without a model has none
 
 
 def keep_models(
@@ -137,7 +138,8 @@ def keep_models(
     store; return their digest, how many they are, and how many were drawn, or None without any.
 
     `steps` are those of the search, whose encoded rows they share; `rows` is the number of training
-    rows. A setting that cannot be trained counts as drawn. An interrupt is kept in `ending`.
+    rows. A setting that cannot be trained counts as drawn; where none can be, the last failure is
+    raised. An interrupt is kept in `ending`.
     """
     # imported lazily: other searches do not need it
     from evenhand.tasks.cases.equally_good import keep
@@ -149,6 +151,8 @@ def keep_models(
     jobs = drawn_jobs(plan, champion, good, rows)
     digest = keep(steps.store, _models(jobs, draw, plan, steps, ending, is_over))
     if digest is None:
+        if draw.failure is not None:
+            raise draw.failure
         return None
     # how many different ones there are is known where all were drawn
     different = draw.drawn if draw.is_exhausted else None
@@ -178,6 +182,7 @@ def _models(
                 # the others go on, unless nothing can be written any more
                 if disk_is_full(error):
                     raise
+                draw.failure = error
         if files is not None:
             draw.models += 1
             yield files

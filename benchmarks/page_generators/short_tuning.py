@@ -217,7 +217,7 @@ TITLES = {
 HEAD = """\
 ## {title}
 
-{time} A cell is a table, a criterion and a limit ({limits});
+{time} It is the command below with `--seconds {seconds:g}{clock} --result {result}`. A cell is a table, a criterion and a limit ({limits});
 its difference is the mean, over the splits in which both hand over a candidate, of the balanced accuracy of `tune` on test rows
 less that of the other tool. It is tied within one standard error over the splits. The goal: in at most 5 % of the cells another
 tool is ahead by more than .01 and by more than a standard error, and `tune` is ahead of the best mean of another tool.
@@ -231,12 +231,21 @@ def short_sections(summary: Content, provenance: Callable[[Any], str]) -> list[s
     results: Mapping[str, Splits] = whole_of(summary)["results"]
     every = [cell for peer in PEERS for cell in compared(results, peer)]
     seconds = float(summary.get("seconds", 30.0))
-    title, time = TITLES[seconds, summary.get("clock", "cpu")]
+    clock = summary.get("clock", "cpu")
+    is_wall = clock == "wall"
+    title, time = TITLES[seconds, clock]
     # tables whose test rows were looked at when the search was changed
     seen = summary.get("seen", [])
     limits = [limit for limit in LIMITS if cell_name(CRITERION_OF[FREE], limit) in summary["cells"]]
     parts = [
-        HEAD.format(title=title, time=time, limits=", ".join(f"{limit:g}" for limit in limits)),
+        HEAD.format(
+            title=title,
+            time=time,
+            seconds=seconds,
+            clock=" --clock wall" if is_wall else "",
+            result=f"tuning_{seconds:g}s{'_wall' if is_wall else ''}",
+            limits=", ".join(f"{limit:g}" for limit in limits),
+        ),
         _done(results, len(limits), PROTOCOLS[seconds]),
         provenance(summary),
         _commits(summary),
@@ -255,18 +264,26 @@ def short_sections(summary: Content, provenance: Callable[[Any], str]) -> list[s
         rows = [cell for cell in every if cell.peer == peer]
         if rows:
             parts.append(_row("all", peer, rows))
-    parts += ["", *_goal(results, every)]
+    is_whole = _is_whole(results, PROTOCOLS[seconds])
+    parts += ["", *_goal(results, every, is_whole=is_whole)]
     if seen:
         parts += _without_seen(seen, every)
     return [*parts, *_searches(results), ""]
 
 
-def _done(results: Mapping[str, Splits], limits_run: int, protocol: tuple[int, int, int]) -> str:
+def _pairs(results: Mapping[str, Splits]) -> int:
+    """Pairs of table and split in which all systems that were run have handed over candidates."""
     systems = measured_systems(results)
     done = 0
     for splits in results.values():
         for entries in splits.values():
             done += all("cells" in entries.get(name, {}) for name in systems)
+    return done
+
+
+def _done(results: Mapping[str, Splits], limits_run: int, protocol: tuple[int, int, int]) -> str:
+    systems = measured_systems(results)
+    done = _pairs(results)
     tables, splits_of_each, limits = protocol
     text = (
         f"Run so far: {done} of {tables * splits_of_each} pairs of table and split, at "
@@ -329,13 +346,24 @@ def _without_seen(seen: Sequence[str], every: Sequence[Cell]) -> list[str]:
     ]
 
 
-def _goal(results: Mapping[str, Splits], every: Sequence[Cell]) -> list[str]:
-    """In how many cells any peer is far ahead, the means, and the worst cells."""
+def _is_whole(results: Mapping[str, Splits], protocol: tuple[int, int, int]) -> bool:
+    """Whether all systems were run on all pairs of table and split."""
+    tables, splits_of_each, _ = protocol
+    systems = measured_systems(results)
+    return len(systems) == 1 + len(PEERS) and _pairs(results) == tables * splits_of_each
+
+
+def _goal(results: Mapping[str, Splits], every: Sequence[Cell], *, is_whole: bool) -> list[str]:
+    """In how many cells any peer is far ahead, the means, and the worst cells; not everything may
+    have been run yet.
+    """
     far, count = _far_behind(every)
     parts = []
     if count:
         share = far / count
         state = "reached" if share <= MOST_BEHIND else "missed"
+        if not is_whole:
+            state += " so far"
         parts.append(
             f"In {far} of {count} cells ({share:.0%}) another tool is ahead by more than .01: "
             f"the goal of at most {MOST_BEHIND:.0%} is {state}."

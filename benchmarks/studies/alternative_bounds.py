@@ -36,7 +36,7 @@ from benchmarks.summaries import text_of
 from evenhand.fairlib.arrays import Float
 from evenhand.fairlib.execution import generator
 from evenhand.fairlib.tuning.budget import Budget
-from evenhand.fairlib.tuning.further_search import expected_gain_bound, gain_bound, share_bound
+from evenhand.fairlib.tuning.further_search import gain_bound, mean_gain_bound, share_bound
 from evenhand.fairlib.tuning.study import Trial
 from evenhand.flows.engine import DirectEngine, Steps
 from evenhand.flows.run import prepare
@@ -95,7 +95,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.mean_gain:
         content = read_result(NAME)
-        content["mean_gain"] = mean_gain_rows(options.draws) | provenance(COMMAND)
+        content["mean_gain"] = mean_gain_rows(options.draws) | provenance(f"{COMMAND} --mean-gain")
         write_result(NAME, content)
         return
     until = time.monotonic() + options.seconds
@@ -255,7 +255,7 @@ def mean_gain_coverage(merits: Float, length: int, draws: int) -> dict[str, Any]
         best = float(np.nanmax(values))
         gains.append(float(np.maximum(all_merits - best, 0.0).mean()))
         # a gap is never below 0
-        bounds.append(expected_gain_bound(length, abs(best)))
+        bounds.append(mean_gain_bound(length, abs(best)))
     covered = np.array(gains) <= np.array(bounds) + 1e-12
     return {
         "length": length,

@@ -104,7 +104,7 @@ def share_bound(settings: int, level: float = 0.95) -> float:
     return float(_epoch_bounds(level)[epoch])
 
 
-def expected_gain_bound(settings: int, most: float, level: float = 0.95) -> float:
+def mean_gain_bound(settings: int, most: float, level: float = 0.95) -> float:
     r"""Bound the mean gain of one further random setting over the best found.
 
     With p the share of settings that are better than the best found, which is at least as good as
@@ -142,7 +142,7 @@ def expected_gain_bound(settings: int, most: float, level: float = 0.95) -> floa
 
     Examples
     --------
-    >>> round(expected_gain_bound(300, 0.02), 5)
+    >>> round(mean_gain_bound(300, 0.02), 5)
     0.00048
     """
     if not 0.0 <= most < math.inf:

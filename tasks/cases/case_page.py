@@ -332,10 +332,10 @@ def _alternative_blocks(case: Case) -> Iterator[Block]:
         if rows:
             columns = ["Group", "People", "Decided otherwise by some"]
             yield Table("Equally good models by group", columns, rows)
-    yield from _about_this_person(search)
+    yield from _about_this_person(search, case["decision"])
 
 
-def _about_this_person(search: Mapping[str, Any]) -> Iterator[str]:
+def _about_this_person(search: Mapping[str, Any], decision: Mapping[str, Any]) -> Iterator[str]:
     """How many of the equally good models that were kept decide otherwise about this person."""
     person = search.get("person")
     counts = search.get("multiplicity")
@@ -348,21 +348,24 @@ def _about_this_person(search: Mapping[str, Any]) -> Iterator[str]:
     if person is None or not person["models"]:
         yield f"How equally good models decide about this person is not known: {reason}."
         return
-    yield f"**{_decided_words(person)}**"
+    other = "otherwise"
+    if not decision["favourable"]:
+        other = f"otherwise, for “{decision['favourable_outcome']}”"
+    yield f"**{_decided_words(person, other)}**"
     yield _drawn_words(person)
 
 
-def _decided_words(person: Mapping[str, Any]) -> str:
-    """How many of the models that were asked decide otherwise."""
+def _decided_words(person: Mapping[str, Any], other: str) -> str:
+    """How many of the models that were asked decide otherwise; `other` says for which outcome."""
     asked = person["models"]
     otherwise = person["otherwise"]
     if asked == 1:
-        word = "otherwise" if otherwise else "the same"
+        word = other if otherwise else "the same"
         return f"About this person the one equally good model that was asked decides {word}."
     if not otherwise:
         return f"About this person all {asked} equally good models that were asked decide the same."
     decide = "decides" if otherwise == 1 else "decide"
-    return f"About this person {otherwise} of {asked} equally good models {decide} otherwise."
+    return f"About this person {otherwise} of {asked} equally good models {decide} {other}."
 
 
 def _drawn_words(person: Mapping[str, Any]) -> str:

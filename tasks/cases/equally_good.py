@@ -17,7 +17,7 @@ from typing import Any
 
 from evenhand.fairlib.evaluation.closed_intervals import drawn_interval, rate_interval
 from evenhand.tasks.cases.explained_model import ExplainedModel, Person
-from evenhand.tasks.errors import InputError, input_errors
+from evenhand.tasks.errors import EvenhandError, InputError, input_errors
 from evenhand.tasks.execution.store import Store, sha256_of_path
 from evenhand.tasks.registry.bundle import read_bundle
 
@@ -166,8 +166,8 @@ def _decisions_of(
 ) -> list[tuple[int, bool]]:
     """Return a model's decisions about rows of a table; none if it cannot read the table."""
     decisions: list[tuple[int, bool]] = []
-    # a model that cannot be used here, such as one of an extra that is missing, is not asked
-    with suppress(Exception):
+    # a model that cannot be used here, as one whose extra is not installed, is not asked
+    with suppress(EvenhandError, ValueError, ImportError):
         model = ExplainedModel(read_bundle(place, None, None, str(place)), {})
         people = []
         for person in model.read(location).people:

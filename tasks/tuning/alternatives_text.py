@@ -68,7 +68,7 @@ def _mean_gain_sentences(content: Mapping[str, Any]) -> list[str]:
     """Bound the gain of one further setting, and say whether what was asked for was reached."""
     sentences = []
     # studies of older versions lack both
-    mean_gain = content.get("expected_gain_bound")
+    mean_gain = content.get("mean_gain_bound")
     asked = content.get("until_gain")
     if mean_gain and content["share_bound"] < MOST_SHARE:
         sentences.append(

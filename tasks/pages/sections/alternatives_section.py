@@ -83,9 +83,9 @@ def _summary(content: Json) -> Table:
     rows.append(["Independent random models", str(content["random"])])
     rows.append(["Of these no worse than the model", str(content["random_as_good"])])
     rows.append(["Bound on the share of better settings", percent(content["share_bound"])])
-    if content.get("expected_gain_bound") and content["share_bound"] < MOST_SHARE:
+    if content.get("mean_gain_bound") and content["share_bound"] < MOST_SHARE:
         name = "Bound on the mean gain of one further random model"
-        rows.append([name, rounded_up(content["expected_gain_bound"])])
+        rows.append([name, rounded_up(content["mean_gain_bound"])])
     gain = "not known"
     if content["gain_bound"] is not None:
         gain = f"{content['gain_bound']:.4f}"

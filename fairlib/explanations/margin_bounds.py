@@ -670,8 +670,8 @@ class ModelMargins:
         sign : {1, -1}
             1 for positive decisions.
         group : str or None, default None
-            Group whose thresholds count; a crossed group without any has those that small groups
-            share. None: those of all groups.
+            Group whose thresholds count; one without any has those that small groups share. None:
+            those of all groups.
 
         Returns
         -------

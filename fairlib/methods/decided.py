@@ -19,15 +19,16 @@ from evenhand.fairlib.methods.calibration import Calibration
 from evenhand.fairlib.methods.method_base import Method
 
 FORMAT = 1
-# Of a rule of crossed groups, which older releases do not read.
+# Of a rule of crossed groups, or in which small groups share thresholds: older releases do not
+# read it.
 CROSSED_FORMAT = 2
 DECISION_FILE = "decision.json"
 # By how much the share of positive decisions may miss a quota because of equal probabilities.
 QUOTA_TOLERANCE = 0.01
 # Group of the rows without a value, as contracts name it.
 MISSING_GROUP = "missing"
-# Crossed groups that are too small for thresholds of their own, or that no training row has, share
-# those of this one.
+# Groups that are too small for thresholds of their own, and combinations that no training row has,
+# share those of this one.
 OTHER_GROUPS = "all other groups"
 
 
@@ -171,7 +172,8 @@ class GroupRule:
     names : tuple of str
         Names of the groups between the cut points.
     crossed : tuple of AttributeGroups
-        The columns of crossed attributes; empty for one attribute.
+        The columns of crossed attributes. For one attribute its column if some of its groups share
+        thresholds, else empty.
     """
 
     attribute: str
@@ -203,8 +205,8 @@ class GroupRule:
         Returns
         -------
         ndarray of str, shape (n,)
-            The same groups; of crossed attributes ``OTHER_GROUPS`` in place of those without
-            thresholds of their own, whose parts are groups of the training rows.
+            The same groups; ``OTHER_GROUPS`` in place of those without thresholds of their own,
+            whose parts are groups of the training rows.
         """
         named = np.asarray(groups).astype(str)
         if not self.crossed:
@@ -232,7 +234,7 @@ class GroupRule:
         Returns
         -------
         GroupRule
-            The same rule where it has one attribute.
+            The same rule where each group of one attribute has thresholds.
         """
         crossed = []
         for part in self.crossed:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from evenhand.fairlib.arrays import Int
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.execution.dataset import Dataset
 
 
 def check_folds(data: Dataset, folds: int) -> None:
-    """Raise InputError unless every fold gets rows of both labels, and leaves some to be trained
+    """Raise InputError unless every fold can get rows of both labels, and leave some to be trained
     on.
+
+    Rows that stay together, as those of a person, are in one fold: then it is people, or what else
+    `split.by` names, of whom there must be enough.
     """
     least = int(np.bincount(data.y, minlength=2).min())
     if least < 2 * folds:
@@ -18,3 +22,35 @@ def check_folds(data: Dataset, folds: int) -> None:
             f"the training rows have {least} people of the rarer label, and {folds} folds need at "
             f"least {2 * folds}: collect more rows, or set tune.folds lower."
         )
+    if data.people is None:
+        return
+    together = len(np.unique(data.people))
+    if together < folds:
+        raise InputError(
+            f"the training rows have {together} values of split.by, and {folds} folds need at "
+            f"least {folds}: set tune.folds lower."
+        )
+    for label in np.unique(data.y):
+        with_label = len(np.unique(data.people[data.y == label]))
+        if with_label < 2:
+            raise InputError(
+                "all training rows of a label have one value of split.by, so no model can be "
+                "trained on others and judged on these: split by another column."
+            )
+
+
+def check_fold_labels(data: Dataset, fold: Int, folds: int) -> None:
+    """Raise InputError unless the rows outside of each fold have every label.
+
+    `fold` is that of each row. Rows of one value of `split.by` are in one fold, and by chance all
+    with the rarer label may be.
+    """
+    if data.people is None:
+        return
+    labels = len(np.unique(data.y))
+    for number in range(folds):
+        if len(np.unique(data.y[fold != number])) < labels:
+            raise InputError(
+                f"all training rows of a label are in one of the {folds} folds, as rows of one "
+                "value of split.by stay together: set another tune.folds, or another seed."
+            )

@@ -39,7 +39,7 @@ from evenhand.tasks.execution.dataset import Dataset, read_dataset
 from evenhand.tasks.execution.step import StepContext, StepResult
 from evenhand.tasks.sentence_rows import Mentions, no_mention, read_encoder, sentences_of, terms_of
 from evenhand.tasks.steps.train_step import adapted_copies, learner_of
-from evenhand.tasks.tuning.folds import check_folds
+from evenhand.tasks.tuning.folds import check_fold_labels, check_folds
 from evenhand.tasks.tuning.trial_search import SCORES
 
 # A judgement on a part of the rows has one in so many of the training steps of a method. It
@@ -79,6 +79,7 @@ def judge(context: StepContext) -> StepResult:
     check_folds(data, parameters["folds"])
     seed = derive_seed(parameters["fold_seed"], "tune")
     fold = fold_of_rows(cells_of(data), parameters["folds"], seed, data.people)
+    check_fold_labels(data, fold, parameters["folds"])
     divisor = parameters["part"]
     is_part = divisor > 1
     rung = derive_seed(parameters["fold_seed"], "rung")
@@ -526,6 +527,14 @@ def half_choices(
     settings = {**parameters, **rule}
     groups = groups_by(data.sensitive, rule["attribute"]["name"]).astype(str)
     probability = calibration(answers.score[0])
+    everybody = HeldOut(np.arange(len(data.y)), data.y, answers.score[0], found.shift)
+    is_crossed = bool(rule["attribute"].get("crossed"))
+    if not is_crossed:
+        # a half of a group that has thresholds of its own has them too
+        try:
+            groups = held_out_groups(settings, data.sensitive, everybody)
+        except InputError:
+            return []
     choices = []
     for number in range(DIVISIONS):
         seed = derive_seed(parameters["fold_seed"], f"half {number}")
@@ -535,14 +544,18 @@ def half_choices(
             rows = np.flatnonzero(is_half)
             held = HeldOut(rows, data.y[rows], answers.score[0, rows], found.shift)
             try:
-                chosen_groups = groups[rows]
-                if rule["attribute"].get("crossed"):
+                if is_crossed:
                     chosen_groups = held_out_groups(settings, data.sensitive, held)
+                else:
+                    chosen_groups = groups[rows]
                 by = chosen_rule(settings, held, calibration, chosen_groups)
+                assert isinstance(by, GroupRule), "it is a rule with thresholds by group"
+                if not is_crossed and len(by.thresholds.thresholds) < len(set(groups.tolist())):
+                    # a group of few people is in the other half as a whole
+                    continue
+                y_pred = by.decide(probability, groups, answers.uniform[0])
             except (InputError, ValueError):
                 continue
-            assert isinstance(by, GroupRule), "it is a rule with thresholds by group"
-            y_pred = by.decide(probability, groups, answers.uniform[0])
             choices.append(HalfChoice(is_half, np.asarray(y_pred, dtype=np.int64)))
     if len(choices) < DIVISIONS:
         return []
@@ -670,7 +683,11 @@ def _chosen(
     groups = None
     if rule["decision"]["equal"]:
         groups = held_out_groups(settings, training.sensitive, held)
-    return chosen_rule(settings, held, calibration, groups)
+    chosen = chosen_rule(settings, held, calibration, groups)
+    if isinstance(chosen, GroupRule):
+        # groups that no training row has are refused, as in a run
+        chosen = chosen.knowing(training.sensitive)
+    return chosen
 
 
 def _is_own(parameters: Mapping[str, Any], rule: Mapping[str, Any]) -> bool:
@@ -702,14 +719,18 @@ def measured(
     """
     measure = parameters["measure"]
     content: list[dict[str, Any]] = []
-    # metrics of probabilities, by the calibration, and whether a run would have no step `decide`
-    score_metrics: dict[tuple[str, bool], dict[str, Any]] = {}
+    # metrics of probabilities, by the calibration, whether a run would have no step `decide`, and
+    # the kinds of calibration that the parts of the rows got
+    score_metrics: dict[tuple[Any, ...], dict[str, Any]] = {}
     sensitive = {name: values.astype(str) for name, values in data.sensitive.items()}
     for rule, decisions in zip(parameters["rules"], found, strict=True):
         if isinstance(decisions, str):
             content.append({"error": decisions})
             continue
-        probabilities = (_calibration_kind(parameters, rule), _is_undecided(parameters, rule))
+        # a rule that keeps a share may have another calibration than the one asked for
+        kinds = tuple(calibration.kind for calibration, _ in decisions.chosen)
+        is_undecided = _is_undecided(parameters, rule)
+        probabilities = (_calibration_kind(parameters, rule), is_undecided, kinds)
         outcomes = Outcomes(
             data.y,
             decisions.predicted,

@@ -259,10 +259,22 @@ def test_without_draws_nothing_is_said_of_chance(without_gates: Bench) -> None:
 # thresholds by group
 
 
-def test_a_group_without_held_out_rows_ends_with_2(without_gates: Bench) -> None:
+def test_small_groups_share_thresholds_with_a_warning(without_gates: Bench) -> None:
     """The group is not quoted."""
     del without_gates.properties["sex"]["quality"]
     without_gates.set("sex", ["zzyzx-group" if i < 8 else "FM"[i % 2] for i in range(400)])
+    done = without_gates.run(
+        "--set", "decision={equal: {criterion: equalized_odds, attribute: sex}}"
+    )
+    assert done.code == 0, done.err
+    assert "2 of 3 groups of 'sex' share one set of thresholds" in done.out + done.err
+    assert "zzyzx" not in done.err
+
+
+def test_one_large_group_alone_ends_with_2(without_gates: Bench) -> None:
+    """The group is not quoted."""
+    del without_gates.properties["sex"]["quality"]
+    without_gates.set("sex", ["zzyzx-group" if i < 8 else "F" for i in range(400)])
     done = without_gates.run(
         "--set", "decision={equal: {criterion: equalized_odds, attribute: sex}}"
     )

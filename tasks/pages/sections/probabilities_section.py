@@ -156,9 +156,10 @@ def _decision_text(rule: Json) -> str:
     if chosen["kind"] == "groups":
         columns = columns_of_rule(chosen)
         shared = ""
-        if len(columns) > 1 and OTHER_GROUPS in chosen["thresholds"]["rates"]:
+        if OTHER_GROUPS in chosen["thresholds"]["rates"]:
+            kind = "crossed groups" if len(columns) > 1 else "groups"
             shared = (
-                " Some crossed groups, small ones among them, share one set of thresholds: the "
+                f" Some {kind}, small ones among them, share one set of thresholds: the "
                 "tolerance says nothing of differences between them."
             )
         return (

@@ -184,33 +184,66 @@ def test_a_model_decides_by_crossed_groups(tmp_path: Path, trained: Path, few: i
         groups_argument(model, {"sex": data.sensitive["sex"]})
 
 
-@pytest.mark.parametrize("least", [5, 2])
-def test_a_group_with_few_held_out_rows_is_refused_in_one_line(
-    tmp_path: Path, trained: Path, least: int
-) -> None:
-    data = encoded()
-    held = HeldOut.read(trained / "held_out.parquet")
-    groups = data.sensitive["sex"].astype(object)
-    # two positive and two negative held-out rows, and one group that no held-out row has
+def few_people(held: HeldOut, names: list[str]) -> Any:
+    """Groups of the rows: of each name two positive and two negative held-out rows."""
+    groups = encoded().sensitive["sex"].astype(object)
     for label in (0, 1):
-        groups[held.rows[held.label == label][:2]] = "few"
-    rest = np.setdiff1d(np.arange(len(data.y)), held.rows)
-    if least == 5:
-        groups[rest[:3]] = "none"
-    changed = encoded(groups=groups)
+        chosen = held.rows[held.label == label]
+        for number, name in enumerate(names):
+            groups[chosen[2 * number : 2 * number + 2]] = name
+    return groups
+
+
+def decided_by_sex(folder: Path, trained: Path, data: Dataset, least: int) -> Any:
+    """Outputs of the step, with thresholds by sex."""
     inputs = {"model": trained / "model", "held_out": trained / "held_out.parquet"}
-    parameters = {
-        **DECIDING,
-        "decision": RULE | {"equal": EQUAL},
-        "attribute": SEX,
-        "min_cell": least,
-    }
-    given = context(tmp_path / "other", parameters, changed, **inputs)
-    if least == 2:
-        assert decide(given).outputs
-        return
-    with pytest.raises(InputError, match="decision.equal: 2 of 4 groups of 'sex'") as caught:
-        decide(given)
+    parameters = {**DECIDING, "decision": RULE | {"equal": EQUAL}, "attribute": SEX}
+    return decide(context(folder, {**parameters, "min_cell": least}, data, **inputs))
+
+
+def test_a_small_group_shares_the_thresholds_of_a_larger_one(tmp_path: Path, trained: Path) -> None:
+    """So does one that no held-out row has, and no rate of few people is published."""
+    held = HeldOut.read(trained / "held_out.parquet")
+    groups = few_people(held, ["few"])
+    rest = np.setdiff1d(np.arange(len(groups)), held.rows)
+    groups[rest[:3]] = "none"
+    data = encoded(groups=groups)
+    found = decided_by_sex(tmp_path / "small", trained, data, 5)
+    assert "3 of 4 groups of 'sex' share one set of thresholds" in found.facts["warning"]
+    model = load_model(found.outputs["model"][0])
+    rates = model.rule.thresholds.rates
+    (own,) = set(rates) - {OTHER_GROUPS}
+    assert own in {"F", "M"}
+    for key in ("tpr", "fpr"):
+        assert abs(rates[own][key] - rates[OTHER_GROUPS][key]) <= 0.05 + 1e-9
+    # a group that no training row has is refused as before
+    assert model.rule.unknown_groups(["F", "M", "few", "none", "zz"]) == {"zz"}
+    raw = pd.DataFrame(data.sensitive)
+    labels = model.predict(data.X, **groups_argument(model, data.sensitive))
+    assert model.predict(data.X, model.rule.groups_of(raw)).tolist() == labels.tolist()
+
+
+def test_small_groups_that_suffice_together_are_one_more(tmp_path: Path, trained: Path) -> None:
+    held = HeldOut.read(trained / "held_out.parquet")
+    data = encoded(groups=few_people(held, ["a", "b", "c"]))
+    model = load_model(decided_by_sex(tmp_path / "all", trained, data, 5).outputs["model"][0])
+    rates = model.rule.thresholds.rates
+    assert set(rates) == {"F", "M", OTHER_GROUPS}
+    for key in ("tpr", "fpr"):
+        values = [rate[key] for rate in rates.values()]
+        assert max(values) - min(values) <= 0.05 + 1e-9
+    # each is large enough
+    found = decided_by_sex(tmp_path / "each", trained, data, 2)
+    assert "warning" not in found.facts
+    assert set(load_model(found.outputs["model"][0]).rule.thresholds.rates) == set("FMabc")
+
+
+def test_one_large_group_alone_is_refused_in_one_line(tmp_path: Path, trained: Path) -> None:
+    held = HeldOut.read(trained / "held_out.parquet")
+    groups = few_people(held, ["few"])
+    groups[groups == "M"] = "F"
+    with pytest.raises(InputError, match="decision.equal: 1 of 2 groups of 'sex'") as caught:
+        decided_by_sex(tmp_path / "one", trained, encoded(groups=groups), 5)
     message = str(caught.value)
     assert "\n" not in message
     assert "few'" not in message

@@ -27,6 +27,7 @@ from evenhand.tasks.evaluating.decisions import Decisions
 from evenhand.tasks.evaluating.token_moves import moved_to
 from evenhand.tasks.execution.dataset import Dataset
 from evenhand.tasks.execution.step import StepContext
+from evenhand.tasks.tuning.folds import check_fold_labels, check_folds
 from evenhand.tasks.tuning.judge import (
     DIVISIONS,
     SCORES,
@@ -37,6 +38,7 @@ from evenhand.tasks.tuning.judge import (
     cells_of,
     cross_decided,
     judge,
+    measured,
     reach,
 )
 from tests.tasks.steps_of_rows import write_dataset
@@ -289,6 +291,53 @@ def test_thresholds_by_group_are_chosen_again_on_halves() -> None:
         assert not any(item.half_choices for item in results if not isinstance(item, str))
 
 
+def test_a_group_of_one_person_spoils_half_of_the_halves() -> None:
+    """All rows of a person are in one half: thresholds of the other one know no such group."""
+    data, rng = data_of(), np.random.default_rng(3)
+    data.sensitive["sex"][:20] = "X"
+    people = np.arange(ROWS)
+    people[:20] = 0
+    data = dataclasses.replace(data, people=people)
+    data.y[:20] = np.arange(20) % 2
+    score, uniform = rng.random((2, 1, ROWS))
+    found = Predictions(Answers(score, (score > 0.5).astype(np.int64), uniform), {}, 0.0)
+    measure = {"predicted": ["gap_max.sex"], "draws": 10}
+    rules = [by_sex("equalized_odds", 0.1)]
+    parameters = {**PARAMETERS, "rules": rules, "min_cell": 5, "measure": measure}
+    (decisions,) = cross_decided(parameters, data, found, np.arange(ROWS) % FOLDS)
+    assert isinstance(decisions, Judged), decisions
+    assert len(decisions.half_choices) == DIVISIONS
+    assert all(choice.is_half[0] for choice in decisions.half_choices)
+
+
+def test_halves_keep_small_groups_joined() -> None:
+    data, rng = data_of(), np.random.default_rng(4)
+    data.sensitive["sex"][:6] = "missing"
+    score, uniform = rng.random((2, 1, ROWS))
+    found = Predictions(Answers(score, (score > 0.5).astype(np.int64), uniform), {}, 0.0)
+    measure = {"predicted": ["gap_max.sex"], "draws": 10}
+    rules = [by_sex("equalized_odds", 0.1)]
+    parameters = {**PARAMETERS, "rules": rules, "min_cell": 5, "measure": measure}
+    (decisions,) = cross_decided(parameters, data, found, np.arange(ROWS) % FOLDS)
+    assert isinstance(decisions, Judged), decisions
+    assert len(decisions.half_choices) == 2 * DIVISIONS
+
+
+def test_probabilities_of_another_calibration_are_measured_too() -> None:
+    """A rule that keeps a share may get another one than the rule before it."""
+    data = data_of()
+    kinds = {"isotonic": 0.6, "sigmoid": 0.8}
+    found = []
+    for kind, confidence in kinds.items():
+        score = np.where(data.y == 1, confidence, 1.0 - confidence)
+        calibration = dataclasses.make_dataclass("Fitted", [("kind", str)])(kind)
+        found.append(Judged(score, data.y, {}, None, chosen=[(calibration, None)] * FOLDS))
+    rules = [BALANCED, rule(threshold="observed")]
+    content = measured({**PARAMETERS, "calibration": "auto", "rules": rules}, data, found)
+    losses = [one["metrics"]["log_loss"]["value"] for one in content]
+    assert losses == pytest.approx([-np.log(confidence) for confidence in kinds.values()])
+
+
 def test_trees_are_trained_once_a_fold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not again on the rows whose loss chose their number of steps."""
     found: list[tuple[int, int]] = []
@@ -328,6 +377,29 @@ def test_too_few_rows_of_a_label_are_refused(tmp_path: Path) -> None:
         InputError, match="5 people of the rarer label, and 3 folds need at least 6"
     ):
         judged(tmp_path, scarce)
+
+
+def of_people(people: list[int], labels: list[int]) -> Dataset:
+    """Rows of people, each with ten."""
+    data = data_of(10 * len(people))
+    data.y[:] = np.repeat(labels, 10)
+    return dataclasses.replace(data, people=np.repeat(people, 10))
+
+
+def test_too_few_people_with_rows_of_their_own_are_refused() -> None:
+    two_folds = of_people([0, 1, 2, 3], [0, 1, 0, 1])
+    check_folds(two_folds, 4)
+    with pytest.raises(InputError, match="have 4 values of split.by, and 5 folds need at least 5"):
+        check_folds(two_folds, 5)
+    with pytest.raises(InputError, match="all training rows of a label have one value of split.by"):
+        check_folds(of_people([0, 1, 2, 3], [0, 1, 0, 0]), 2)
+
+
+def test_all_people_with_a_label_in_one_fold_are_refused() -> None:
+    data = of_people([0, 1, 2, 3], [0, 1, 0, 1])
+    check_fold_labels(data, np.repeat([0, 0, 1, 1], 10), 2)
+    with pytest.raises(InputError, match="are in one of the 2 folds"):
+        check_fold_labels(data, np.repeat([0, 1, 0, 1], 10), 2)
 
 
 # rules of decisions

@@ -347,7 +347,7 @@ class DecisionRule(Section):
     """Instead of a threshold: costs of wrong decisions, whose expected sum is made smallest."""
     equal: Equal | None = None
     """Thresholds by group; together with `costs`, or with a threshold in words."""
-    folds: Annotated[int, Field(ge=2, le=20)] | None = None
+    folds: Annotated[int, Field(ge=2, le=50)] | None = None
     """Calibrate and choose on all training rows, each predicted by a model of the other folds: so
     many more trainings. Default: on the rows that the method holds out, or a share of 0.15.
     """

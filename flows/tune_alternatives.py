@@ -86,12 +86,16 @@ def parse_no_worse(text: str) -> NoWorse:
 
 
 def with_champion(
-    job: Job, folder: str, store_url: str | None, given: str = ""
+    job: Job,
+    folder: str,
+    store_url: str | None,
+    given: str = "",
+    overrides: Sequence[str] = (),
 ) -> tuple[Job, str, Alternative | None]:
     """Return the job whose model is the champion, with the search of this one; and its folder.
 
-    `given` is the name or the file by which the user named this job: the same name is this job,
-    with its overrides.
+    `given` is the name or the file by which the user named this job: the same name is this job.
+    The champion's job gets the `overrides` of this one too, such as its seed.
 
     A published model is looked up in the registry of the store at `store_url`, and the searched job
     must have trained it. The champion's job must be of the same table and contract. Raises
@@ -104,6 +108,11 @@ def with_champion(
                 "no_worse, alternative_gap and until_gain need alternative_to: a job or a model."
             )
         return job, folder, None
+    if tune.prefer is not None:
+        raise InputError(
+            "prefer chooses among several objectives, and a search for alternatives has one: leave "
+            "prefer out, or name another metric by minimize."
+        )
     no_worse = tuple(parse_no_worse(text) for text in tune.no_worse or NO_WORSE)
     name = tune.alternative_to
     is_job = job_path(name) is not None or name in shipped_jobs() or name == job.name
@@ -114,7 +123,7 @@ def with_champion(
     champion_folder = folder
     if name not in (job.name, given):
         with input_errors(f"alternative_to {name!r} cannot be loaded: ", InputError):
-            champion, champion_folder = load_job(name)
+            champion, champion_folder = load_job(name, overrides)
     searched = resolve(job, folder)
     compared_job = resolve(champion, champion_folder)
     same_table = searched.source() == compared_job.source()

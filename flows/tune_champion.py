@@ -42,6 +42,10 @@ from evenhand.tasks.execution.store import Store
 from evenhand.tasks.tuning.study_document import facts_of_space
 from evenhand.tasks.tuning.trial_search import ALL, JOB, Candidate, rounded_metrics
 
+# Of the time that is kept for the measurement on test rows, so much may go to the search for an
+# alternative that keeps its utility on unseen rows.
+HOLDING_SHARE = 0.25
+
 
 def judge_champion(
     plan: TunePlan, rows: Rows, steps: Steps, store: Store, pool: Pool | None, budget: Budget
@@ -80,28 +84,38 @@ def held_in_time(command: Command, searched: Searched) -> HeldSearch:
     return HeldSearch()
 
 
+def seconds_for_holding(budget: Budget) -> float:
+    """Return how long to look for an alternative that keeps its utility: what the search has left,
+    and a part of what is kept for what follows; infinite without a limit.
+
+    The measurement on test rows and the page are to end in time too.
+    """
+    kept_s = max(budget.writing / 2, HOLDING_SHARE * (budget.reserve - budget.writing))
+    return max(0.0, budget.search_left) + max(0.0, kept_s)
+
+
 def _held_alternative(searched: Searched, store: Store, budget: Budget) -> HeldSearch:
     """Search the alternative with the least disparity that keeps its utility on unseen rows; there
     is none where the values decide, or a model is searched for something else.
     """
     plan = searched.plan
     alternative = plan.alternative
-    level = plan.tune.confidence or UTILITY_CONFIDENCE
+    level = plan.confidence or UTILITY_CONFIDENCE
     champion = judged_champion(searched.trials)
     if alternative is None or champion is None or not has_chance(alternative, level):
         return HeldSearch(is_complete=True)
     candidates = better_alternatives(
-        plan.aim, searched.trials, len(alternative.no_worse), plan.tune.confidence
+        plan.aim, searched.trials, len(alternative.no_worse), plan.confidence
     )
     reference = decisions_of(plan, searched.rows, store, [champion])
     if not reference:
         return HeldSearch()
-    is_complete = True
+    is_complete = len(candidates) <= MOST_EXAMINED
+    ends_at = budget.spent + seconds_for_holding(budget)
 
     def decided_by(trial: Trial) -> Any:
         nonlocal is_complete
-        # the page is not worth more than half of what is kept for it
-        if budget.left <= budget.writing / 2:
+        if budget.spent >= ends_at:
             is_complete = False
             return None
         found = decisions_of(plan, searched.rows, store, [trial])
@@ -131,7 +145,7 @@ def stated_confidence(plan: TunePlan) -> float | None:
     if plan.alternative is None:
         return None
     # values decide what an alternative is, but not what is shown to hold
-    return plan.tune.confidence or CONFIDENCE
+    return plan.confidence or CONFIDENCE
 
 
 def is_unheld(searched: Searched, held: HeldSearch) -> bool:
@@ -141,7 +155,7 @@ def is_unheld(searched: Searched, held: HeldSearch) -> bool:
     alternative = searched.plan.alternative
     if alternative is None or held.alternative is not None:
         return False
-    level = searched.plan.tune.confidence or UTILITY_CONFIDENCE
+    level = searched.plan.confidence or UTILITY_CONFIDENCE
     is_found = bool(
         judged_champion(searched.trials)
         and better_alternatives(searched.plan.aim, searched.trials, len(alternative.no_worse))
@@ -193,7 +207,7 @@ def add_certificate(
     content = certificate(
         plan.aim, alternative, searched.trials, searched.stream, seed=plan.resolved.job.seed
     )
-    level = plan.tune.confidence or UTILITY_CONFIDENCE
+    level = plan.confidence or UTILITY_CONFIDENCE
     content["held_sought"] = has_chance(alternative, level) and held.is_complete
     if held.alternative is not None:
         content["held"] = held.alternative.to_json(plan.aim, champion)

@@ -129,6 +129,7 @@ class TunePlan:
     # limits on proved certificates; those of the aim are on what is found
     proofs: Sequence[Limit] = ()
     overwrites: bool = True  # whether the file of the tuned job may be there already
+    is_choice: bool = False  # whether a winner is to be chosen among the trials that there are
 
     @property
     def promised(self) -> list[Limit]:
@@ -140,6 +141,11 @@ class TunePlan:
     def tune(self) -> Tune:
         """The job's key."""
         return self.resolved.job.tune
+
+    @property
+    def confidence(self) -> float | None:
+        """The confidence that was asked for, also by its old spelling; None for the default."""
+        return _confidence(self.tune)
 
     @property
     def first(self) -> str:
@@ -172,7 +178,8 @@ class TunePlan:
         """Whether trials are to be run: not for a preference alone, on a study that has trials."""
         tune = self.tune
         limits = (tune.minutes, tune.trials, tune.cpu_minutes, tune.until_gain)
-        only_chosen = tune.prefer is not None and all(limit is None for limit in limits)
+        has_limit = any(limit is not None for limit in limits)
+        only_chosen = tune.prefer is not None and (self.is_choice or not has_limit)
         return not (only_chosen and has_trials)
 
     def folds(self, rows: int) -> int:
@@ -230,7 +237,9 @@ def make_plan(
     check_engine(job.tune, "tune")
     with input_errors(f"job {job.name}: tune: ", InputError):
         target = _target(name, job)
-        job, folder, alternative = with_champion(job, folder, store_url, name)
+        job, folder, alternative = with_champion(job, folder, store_url, name, overrides)
+    # the champion's job may be another one
+    job = _with_intersections(job)
     if job.tune.engine == "dask" and job.tune.cpu_minutes is not None:
         raise InputError(
             "tune.cpu_minutes counts the processes of this machine, and tune.engine is dask: use "
@@ -261,8 +270,26 @@ def make_plan(
             "to the job: copy the job's file to another folder."
         )
     return TunePlan(
-        resolved, aim, variants, methods, rules, target, alternative, proofs, overwrites=force
+        resolved,
+        aim,
+        variants,
+        methods,
+        rules,
+        target,
+        alternative,
+        proofs,
+        overwrites=force,
+        is_choice=_is_choice(overrides),
     )
+
+
+def _is_choice(overrides: Sequence[str]) -> bool:
+    """Whether a command asks for a preferred metric, and for no search: its job's own limits of
+    time are those of the search before.
+    """
+    keys = {text.partition("=")[0] for text in overrides}
+    searching = {f"tune.{key}" for key in ("minutes", "trials", "cpu_minutes", "until_gain")}
+    return "tune.prefer" in keys and not keys & searching
 
 
 def _with_intersections(job: Job) -> Job:
@@ -284,6 +311,12 @@ def notes_of_plan(plan: TunePlan) -> list[str]:
     ]
     if without:
         notes.append(f"no thresholds by group are tried for {', '.join(without)}")
+    of_groups = [name for name in plan.aim.metrics if name.partition(".")[0] in CRITERIA]
+    if of_groups and _has_fixed_decision(plan.resolved.job):
+        notes.append(
+            "no thresholds by group are tried, as decision of the job is a share or a number that "
+            f"they would not keep: leave it out to try them for {', '.join(of_groups)}"
+        )
     return notes
 
 
@@ -740,23 +773,31 @@ def _rules(resolved: ResolvedJob, aim: Aim, proofs: Sequence[Limit] = ()) -> lis
         return [Rule()]
     rules = {JOB: [Rule()]}
     decision = resolved.job.decision
-    has_other_threshold = decision.is_own or decision.threshold in ("observed", "max_accuracy")
+    has_other_threshold = (
+        decision.is_own
+        or (decision.equal is not None and decision.costs is None)
+        or decision.threshold in ("observed", "max_accuracy")
+    )
     if "balanced_accuracy" in aim.metrics and has_other_threshold:
         rules[BALANCED] = [Rule(BALANCED)]
     named = _listed(job_space.get(DECISION, []))
     takes_other_threshold = has_other_threshold or decision.threshold == BALANCED
     for name in (MAX_ACCURACY, OBSERVED):
         is_aim = name == MAX_ACCURACY and "accuracy" in aim.metrics
-        if takes_other_threshold and decision.threshold != name and (is_aim or name in named):
+        is_job_rule = decision.threshold == name and decision.equal is None
+        if takes_other_threshold and not is_job_rule and (is_aim or name in named):
             rules[name] = [Rule(name)]
     tolerances = _tolerances(job_space)
-    fixed_threshold = isinstance(decision.threshold, float | int)
-    takes_group_rules = decision.rate is None and decision.equal is None and not fixed_threshold
-    if takes_group_rules and not any(map(needs_one_rule, proofs)):
+    if not _has_fixed_decision(resolved.job) and not any(map(needs_one_rule, proofs)):
         for rule in _group_rules(resolved, aim, tolerances):
             rules.setdefault(rule.decision, []).append(rule)
     chosen = _chosen_rules(rules, job_space)
     return [*chosen, *_calibrated_rules(resolved, aim, chosen)]
+
+
+def _has_fixed_decision(job: Job) -> bool:
+    """Whether the job's decisions keep a share or a number, which thresholds by group would not."""
+    return job.decision.rate is not None or isinstance(job.decision.threshold, float | int)
 
 
 def _listed(value: Any) -> list[Any]:

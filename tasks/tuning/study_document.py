@@ -311,8 +311,8 @@ def _notes_on_evidence(document: Mapping[str, Any]) -> list[str]:
             chances.append(probability_text(row["limit"], row["chance"]))
     return [
         f"no trial keeps the limits on unseen rows with a chance of {shown_chance(CONFIDENCE)} and "
-        f"loses at most {MOST_COST:g} of {document['prefer']} for it, which more rows would allow "
-        f"(--confidence {CONFIDENCE:g} ignores the loss): of the winner {', '.join(chances)}"
+        f"loses at most {MOST_COST:g} of {document['objectives'][0]} for it, which more rows would "
+        f"allow (--confidence {CONFIDENCE:g} ignores the loss): of the winner {', '.join(chances)}"
     ]
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow.csv
 import pytest
+import yaml
 from typer.testing import CliRunner
 
+from evenhand.fairlib.tuning.budget import Budget
 from evenhand.fairlib.tuning.further_search import share_bound
 from evenhand.fairlib.tuning.study import Aim, Limit, Trial
 from evenhand.flows.cli import app
@@ -37,6 +40,8 @@ from evenhand.flows.tune_alternatives import (
     record_content,
     with_champion,
 )
+from evenhand.flows.tune_champion import seconds_for_holding
+from evenhand.flows.tune_plan import make_plan
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.registry.ledger import Record
 from evenhand.tasks.registry.record_words import describe_record
@@ -85,6 +90,31 @@ def test_an_alternative_to_the_job_itself_has_its_overrides() -> None:
     assert champion.seed == 7
     assert alternative is not None
     assert alternative.to == "people.yaml"
+
+
+def test_an_alternative_to_another_job_has_its_overrides(publishing: Bench) -> None:
+    """Also what measures intersections, which the other job does not name."""
+    job = str(publishing.write())
+    other = publishing.folder / "other.yaml"
+    other.write_text(yaml.safe_dump(publishing.job | {"name": "other"}))
+    overrides = [f"tune.alternative_to={other}", "seed=7", "evaluate.min_cell=3"]
+    plan = make_plan(job, [*overrides, "tune.minimize=[gap_max.age&sex]"], force=True)
+    champion = plan.resolved.job
+    assert (champion.seed, champion.evaluate.min_cell) == (7, 3)
+    assert champion.evaluate.intersections
+    assert plan.alternative is not None
+    assert plan.alternative.job == "other"
+
+
+def test_a_search_for_holding_alternatives_leaves_time() -> None:
+    """A quarter of what is kept for the measurement, and what the search has left."""
+    budget = Budget(100.0, started=0.0, clock=lambda: 60.0, reserve=40.0, writing=4.0)
+    assert seconds_for_holding(budget) == 9.0
+    early = Budget(100.0, started=0.0, clock=lambda: 50.0, reserve=40.0, writing=4.0)
+    assert seconds_for_holding(early) == 19.0
+    unmeasured = Budget(100.0, started=0.0, clock=lambda: 96.0, reserve=4.0, writing=4.0)
+    assert seconds_for_holding(unmeasured) == 2.0
+    assert seconds_for_holding(Budget()) == math.inf
 
 
 def test_limits_follow_from_what_the_champion_has() -> None:
@@ -320,6 +350,7 @@ WRONG = {
         ["--alternative-to", "people", "--minimize", "log_loss"],
         "makes a disparity smaller, and log_loss is none",
     ),
+    "a preference": (["--alternative-to", "people", "--prefer", "auc"], "leave prefer out"),
     "two objectives": (
         ["--alternative-to", "people", "--minimize", GAP, "--minimize", "log_loss"],
         "one objective",

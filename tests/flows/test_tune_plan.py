@@ -30,6 +30,7 @@ from evenhand.flows.tune_plan import (
     notes_of_plan,
     plan_of_rows,
     tuned_job,
+    tuned_text,
     unjudged_text,
     with_proxy_features,
 )
@@ -425,6 +426,53 @@ def test_thresholds_by_group_serve_what_is_searched(
     plan = make_plan(str(reading.write()), force=True)
     rule = decision_of(plan, "equalized_odds by sex", 0.05)
     assert rule.threshold == threshold
+
+
+def test_thresholds_by_group_are_tried_for_a_job_that_has_some(reading: Bench) -> None:
+    """A tuned champion is such a job: others than its own may be less discriminatory."""
+    reading.job["decision"] = {"equal": {"attribute": "sex", "criterion": "equalized_odds"}}
+    limits = {"maximize": ["balanced_accuracy"], "where": ["gap_max.sex <= 0.1"]}
+    names = dict.fromkeys(name for name, _ in rules_of(reading, **limits))
+    assert list(names) == ["job", "balanced", "equalized_odds by sex"]
+    assert notes_of_plan(make_plan(str(reading.write()), force=True)) == []
+
+
+@pytest.mark.parametrize("decision", [{"rate": 0.3}, {"threshold": 0.4}])
+def test_a_job_without_thresholds_by_group_says_so(
+    reading: Bench, decision: dict[str, float]
+) -> None:
+    reading.job["decision"] = decision
+    limits = {"maximize": ["auc"], "where": ["gap_max.sex <= 0.1"]}
+    assert "equalized_odds by sex" not in dict(rules_of(reading, **limits))
+    (note,) = notes_of_plan(make_plan(str(reading.write()), force=True))
+    assert "leave it out to try them for gap_max.sex" in note
+
+
+def test_the_old_spelling_of_a_confidence_is_a_confidence(reading: Bench) -> None:
+    del reading.job["tune"]["confidence"]
+    reading.job["tune"]["bound"] = "point"
+    assert make_plan(str(reading.write()), force=True).confidence == 0.5
+
+
+def test_a_preference_alone_runs_no_search_of_the_jobs_own_minutes(reading: Bench) -> None:
+    reading.job["tune"]["minutes"] = 20
+    job = str(reading.write())
+    asked = "tune.prefer=gap_max.sex"
+    plan = make_plan(job, [asked], force=True)
+    assert [plan.searches(True), plan.searches(False)] == [False, True]
+    assert make_plan(job, [asked, "tune.minutes=1"], force=True).searches(True)
+    assert make_plan(job, force=True).searches(True)
+
+
+def test_a_tuned_job_may_have_as_many_folds_as_a_search(reading: Bench) -> None:
+    reading.job["tune"] |= {"folds": 50, "where": ["gap_max.sex <= 0.1"]}
+    plan = make_plan(str(reading.write()), force=True)
+    trial = Trial(5, "search", "judged", 1, "gbdt", {}, "equalized_odds by sex", 0.1)
+    text = tuned_text(plan, trial, 400, {"study": "s", "digest": "0" * 64})
+    path = plan.target.with_name("many-folds.yaml")
+    path.write_text(text)
+    read, _ = load_job(str(path))
+    assert read.decision.folds == 50
 
 
 def test_a_limit_on_an_intersection_is_measured(reading: Bench) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from evenhand.fairlib.tuning.study import Trial
 from evenhand.tasks.tuning.study_document import (
+    _notes_on_evidence,
     _notes_on_failed_rules,
     compromise,
     exit_code_of,
@@ -106,3 +107,18 @@ def test_a_rule_that_no_model_can_have_is_explained() -> None:
         "no model could be judged under the rule equalized odds by group: "
         "1 of 4 groups have too few rows"
     ]
+
+
+def test_a_note_names_the_metric_whose_loss_was_measured() -> None:
+    """It is the first objective, not the metric that chooses among the winners."""
+    standing = {"limit": "gap_max.sex <= 0.1", "chance": 0.6}
+    document = {
+        "limits": ["gap_max.sex <= 0.1"],
+        "confidence_asked": None,
+        "confidence": 0.5,
+        "standings": [standing],
+        "objectives": ["balanced_accuracy"],
+        "prefer": "auc",
+    }
+    (note,) = _notes_on_evidence(document)
+    assert "loses at most 0.05 of balanced_accuracy" in note

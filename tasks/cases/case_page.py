@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
@@ -22,6 +23,8 @@ from evenhand.tasks.pages.page_model import Block, Cell, Front, Page, Section, T
 from evenhand.tasks.tuning.alternatives_text import as_good_words
 
 Case = Mapping[str, Any]
+# An error of floating point that is not rounded away from a number.
+ROUNDING = 1e-6
 OUTCOMES = {"upheld": "The decision was upheld", "changed": "The decision was changed"}
 FOOTER = (
     "This file is about one decision of one version of a model. It is no legal advice. It contains "
@@ -390,8 +393,9 @@ def _drawn_words(person: Mapping[str, Any]) -> str:
         )
     else:
         text += " Their models were trained on all training rows and asked."
-    low = formats.percent(person["low"])
-    high = formats.percent(person["high"])
+    # to what is shown, outward, so that the interval has its confidence
+    low = formats.percent(math.floor(1000 * person["low"] + ROUNDING) / 1000)
+    high = formats.percent(math.ceil(1000 * person["high"] - ROUNDING) / 1000)
     if not are_all:
         return (
             f"{text} So between {low} and {high} of all settings that are as good decide "

@@ -8,6 +8,7 @@ model, drawn at random. So a case can say how many of these decide otherwise abo
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -24,6 +25,8 @@ from evenhand.tasks.registry.bundle import read_bundle
 # Folder of a store; within it a folder for each search, by the digest of its models.
 FOLDER = "equally-good"
 LEVEL = 0.95
+# Ends of intervals are given to 1 / DIGITS.
+DIGITS = 10_000
 # People whose decisions are computed together.
 BLOCK = 4096
 NOT_KEPT = "its search kept no such model"
@@ -115,8 +118,9 @@ class OtherDecisions:
             "otherwise": otherwise,
             "drawn": self.drawn,
             "of": self.population,
-            "low": round(low, 4),
-            "high": round(high, 4),
+            # outward, so that the stated interval has the level
+            "low": math.floor(low * DIGITS) / DIGITS,
+            "high": math.ceil(high * DIGITS) / DIGITS,
             "level": LEVEL,
         }
 

@@ -90,7 +90,7 @@ def _gain_sentence(content: Mapping[str, Any]) -> str:
     if bound is None:
         at_most = ""
         if possible is not None:
-            at_most = f", at most {possible:.3g}, which no model can exceed"
+            at_most = f", at most {rounded_up(possible, 3)}, which no model can exceed"
         return (
             f"how much {content['longer']:g} times as many random settings could gain is not known"
             f"{at_most}: {content['gain_reason']}"
@@ -105,12 +105,12 @@ def _gain_sentence(content: Mapping[str, Any]) -> str:
         )
     if bound == possible:
         return (
-            f"no search can gain more than {bound:.3g} of {content['metric']}: it has no better "
-            "value"
+            f"no search can gain more than {rounded_up(bound, 3)} of {content['metric']}: it has "
+            "no better value"
         )
     return (
         f"{content['longer']:g} times as many random settings would gain at most "
-        f"{bound:.3g} of {content['metric']} ({_gain_terms(content)})"
+        f"{rounded_up(bound, 3)} of {content['metric']} ({_gain_terms(content)})"
     )
 
 
@@ -161,9 +161,9 @@ def _share_sentence(content: Mapping[str, Any]) -> str:
             "settings of this space are better"
         )
     return (
-        f"at most {percent(content['share_bound'])} of random settings of this space are better on "
-        f"these rows than the best found ({percent(content['share_level'])} confidence, by "
-        f"{content['random']} of them)"
+        f"at most {percent_rounded_up(content['share_bound'])} of random settings of this space "
+        f"are better on these rows than the best found ({percent(content['share_level'])} "
+        f"confidence, by {content['random']} of them)"
     )
 
 
@@ -178,17 +178,26 @@ def _held_sentence(content: Mapping[str, Any]) -> str:
     )
 
 
-def rounded_up(bound: float) -> str:
-    """Write a bound with two significant digits, not below it.
+def rounded_up(bound: float, significant: int = 2) -> str:
+    """Write a bound with some significant digits, not below it.
 
     Examples
     --------
-    >>> rounded_up(0.000482), rounded_up(0.25)
-    ('0.00049', '0.25')
+    >>> rounded_up(0.000482), rounded_up(0.25), rounded_up(0.12341, 3), rounded_up(0.0)
+    ('0.00049', '0.25', '0.124', '0')
     """
-    digits = 1 - math.floor(math.log10(bound))
-    # what is less than rounding away from two digits has two
-    return f"{math.ceil(round(bound * 10**digits, 6)) / 10**digits:.2g}"
+    if bound <= 0:
+        return f"{bound:.{significant}g}"
+    digits = significant - 1 - math.floor(math.log10(bound))
+    # what is less than rounding away from these digits has them
+    return f"{math.ceil(round(bound * 10**digits, 6)) / 10**digits:.{significant}g}"
+
+
+def percent_rounded_up(share: float) -> str:
+    """Write a bound on a share as a percentage with two significant digits; 100% for all."""
+    if share > 0.99:
+        return "100%"
+    return f"{rounded_up(100 * share)}%"
 
 
 def percent(share: float) -> str:

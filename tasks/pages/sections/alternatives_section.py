@@ -13,6 +13,7 @@ from evenhand.tasks.tuning.alternatives_text import (
     bound_sentences,
     found_sentence,
     percent,
+    percent_rounded_up,
     rounded_up,
 )
 
@@ -82,13 +83,14 @@ def _summary(content: Json) -> Table:
     rows.append(["Settings: models under a rule of decisions", f"{content['settings']:,}"])
     rows.append(["Independent random models", str(content["random"])])
     rows.append(["Of these no worse than the model", str(content["random_as_good"])])
-    rows.append(["Bound on the share of better settings", percent(content["share_bound"])])
+    share = percent_rounded_up(content["share_bound"])
+    rows.append(["Bound on the share of better settings", share])
     if content.get("mean_gain_bound") and content["share_bound"] < MOST_SHARE:
         name = "Bound on the mean gain of one further random model"
         rows.append([name, rounded_up(content["mean_gain_bound"])])
     gain = "not known"
     if content["gain_bound"] is not None:
-        gain = f"{content['gain_bound']:.4f}"
+        gain = rounded_up(content["gain_bound"], 3)
     rows.append([f"Bound on the gain of {content['longer']:g} times the random models", gain])
     if content["tail"]:
         rows.append(["Values in the tail", str(content["tail"])])

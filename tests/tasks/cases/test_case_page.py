@@ -65,7 +65,7 @@ ASKED: dict[str, Any] = {
     "high": 0.1684,
     "level": 0.95,
 }
-OF_ALL = "of all settings that are as good decide otherwise, with a confidence of 95.0%."
+OF_ALL = "between 0.0% and 16.9% of all settings that are as good decide otherwise, with a confidence of 95.0%."
 ABOUT_A_PERSON = {
     "none": (ASKED, ["all 20 equally good models that were asked decide the same", OF_ALL]),
     "some": (

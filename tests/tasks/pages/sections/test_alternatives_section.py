@@ -93,6 +93,16 @@ def test_what_was_found_and_both_bounds_are_said() -> None:
     assert people.startswith("149 settings are as good; at least one of them decides otherwise")
 
 
+def test_bounds_are_rounded_up() -> None:
+    """What is said to be at most so much is not more."""
+    content = CONTENT | {"share_bound": 0.1249, "gain_bound": 0.012341}
+    _, share, gain, _ = bound_sentences(content)
+    assert share.startswith("at most 13% of random settings")
+    assert "would gain at most 0.0124 of gap_max.sex" in gain
+    smaller = bound_sentences(content | {"share_bound": 0.02343})[1]
+    assert smaller.startswith("at most 2.4% of random settings")
+
+
 def test_what_was_not_sought_is_not_said_to_be_missing() -> None:
     """Values decided, or no metric that is kept follows from decisions."""
     sentences = bound_sentences(CONTENT | {"held_sought": False})

@@ -18,8 +18,9 @@ from benchmarks.page_generators.tuning_page import (
     SHORT,
     TOLERATED,
     Splits,
-    accuracies,
+    as_difference,
     grid,
+    handed_over,
     kept,
 )
 from benchmarks.peers.exchange import FREE, LIMITS, cell_name, cells
@@ -36,6 +37,9 @@ PROTOCOLS = {30.0: (13, 5, 4), 120.0: (13, 2, 2)}
 # The goal: no peer is ahead by more than TOLERATED in more than this share of the cells.
 MOST_BEHIND = 0.05
 MOST_SHOWN = 12
+# The others are made by this project.
+PUBLIC = ("german", "compas", "adult", "bank", "census")
+CONSISTENCY = "consistency"
 
 Content = Mapping[str, Any]
 
@@ -134,7 +138,7 @@ def _cells_of(numbers: Sequence[int | None], names: Sequence[str]) -> dict[str, 
 @dataclass(frozen=True)
 class Cell:
     """Ours compared with a peer in a cell: the mean difference over the splits in which both hand
-    over a candidate, and its standard error; None of a single split.
+    over a candidate that is no constant, and its standard error; None of a single split.
     """
 
     table: str
@@ -144,6 +148,7 @@ class Cell:
     splits: int
     difference: float
     error: float | None
+    where_kept: tuple[float, ...] = ()  # differences where both keep the limit on test rows
 
     @property
     def verdict(self) -> str:
@@ -161,25 +166,79 @@ class Cell:
 
 
 def compared(results: Mapping[str, Splits], peer: str) -> Iterator[Cell]:
-    """Each cell in which ours and a peer hand over a candidate in at least one split."""
+    """Each cell in which ours and a peer hand over a candidate in at least one split.
+
+    Constants are left out: they keep every limit on groups, and say nothing of a search.
+    """
     for table, every in results.items():
-        splits = {}
-        for split, entries in every.items():
-            if "cells" in entries.get(OURS, {}) and "cells" in entries.get(peer, {}):
-                splits[split] = entries
-        for criterion, limit in grid(splits):
-            cell = cell_name(criterion, limit)
-            pairs = zip(accuracies(splits, OURS, cell), accuracies(splits, peer, cell), strict=True)
-            differences = [a - b for a, b in pairs if a is not None and b is not None]
-            if not differences:
+        for criterion, limit in grid(_measured_splits(every, peer)):
+            pairs = []
+            for ours, theirs in _pairs_of(every, peer, criterion, limit):
+                if not _is_constant(ours, criterion) and not _is_constant(theirs, criterion):
+                    pairs.append((ours, theirs))
+            if not pairs:
                 continue
+            differences = []
+            where_kept = []
+            for ours, theirs in pairs:
+                difference = ours[BALANCED_ACCURACY] - theirs[BALANCED_ACCURACY]
+                differences.append(difference)
+                if _keeps(ours, criterion, limit) and _keeps(theirs, criterion, limit):
+                    where_kept.append(difference)
             error = standard_error(differences) if len(differences) > 1 else None
-            yield Cell(table, criterion, limit, peer, len(differences), fmean(differences), error)
+            mean = fmean(differences)
+            kept_pairs = tuple(where_kept)
+            yield Cell(table, criterion, limit, peer, len(pairs), mean, error, kept_pairs)
+
+
+def constants(results: Mapping[str, Splits], peer: str) -> int:
+    """Number of pairs that :func:`compared` leaves out."""
+    count = 0
+    for every in results.values():
+        for criterion, limit in grid(_measured_splits(every, peer)):
+            for ours, theirs in _pairs_of(every, peer, criterion, limit):
+                count += _is_constant(ours, criterion) or _is_constant(theirs, criterion)
+    return count
+
+
+def _measured_splits(every: Splits, peer: str) -> dict[str, Any]:
+    """The splits in which ours and a peer were measured."""
+    splits = {}
+    for split, entries in every.items():
+        if "cells" in entries.get(OURS, {}) and "cells" in entries.get(peer, {}):
+            splits[split] = entries
+    return splits
+
+
+def _pairs_of(
+    every: Splits, peer: str, criterion: str, limit: float
+) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """Test metrics of ours and of a peer, by split in which both hand over a candidate."""
+    cell = cell_name(criterion, limit)
+    splits = _measured_splits(every, peer)
+    for split in splits:
+        ours = handed_over(splits, split, OURS, cell)
+        theirs = handed_over(splits, split, peer, cell)
+        if ours is not None and theirs is not None:
+            yield ours["test"], theirs["test"]
+
+
+def _is_constant(test: Mapping[str, Any], criterion: str) -> bool:
+    """Whether decisions are those of a constant: half of the labels right, and no gap at all."""
+    value = test[criterion]
+    is_half = abs(test[BALANCED_ACCURACY] - 0.5) < UNIT / 2
+    return is_half and value is not None and as_difference(criterion, value) < UNIT / 2
+
+
+def _keeps(test: Mapping[str, Any], criterion: str, limit: float) -> bool:
+    """Whether a candidate keeps a limit on test rows."""
+    value = test[criterion]
+    return value is not None and as_difference(criterion, value) <= limit + 1e-12
 
 
 def means(results: Mapping[str, Splits]) -> dict[str, float]:
     """Mean balanced accuracy of each system over the tables, splits and cells in which all of them
-    hand over a candidate.
+    hand over a candidate that is no constant.
     """
     systems = measured_systems(results)
     values: dict[str, list[float]] = {name: [] for name in systems}
@@ -189,13 +248,24 @@ def means(results: Mapping[str, Splits]) -> dict[str, float]:
             if all("cells" in entries.get(name, {}) for name in systems):
                 splits[split] = entries
         for criterion, limit in grid(splits):
-            rows = [accuracies(splits, name, cell_name(criterion, limit)) for name in systems]
-            for by_system in zip(*rows, strict=True):
-                if None in by_system:
-                    continue
-                for name, value in zip(systems, by_system, strict=True):
-                    values[name].append(value or 0.0)
+            for split in splits:
+                by_system = _tests_of_all(splits, split, systems, criterion, limit)
+                for name, test in by_system.items():
+                    values[name].append(test[BALANCED_ACCURACY])
     return {name: fmean(found) for name, found in values.items() if found}
+
+
+def _tests_of_all(
+    splits: Splits, split: str, systems: Sequence[str], criterion: str, limit: float
+) -> dict[str, Mapping[str, Any]]:
+    """Test metrics by system; empty unless all hand over a candidate that is no constant."""
+    tests = {}
+    for name in systems:
+        found = handed_over(splits, split, name, cell_name(criterion, limit))
+        if found is None or _is_constant(found["test"], criterion):
+            return {}
+        tests[name] = found["test"]
+    return tests
 
 
 # the page
@@ -214,13 +284,39 @@ TITLES = {
         "As above with 120 CPU seconds a search.",
     ),
 }
+# What else is to be known of searches by a clock.
+MORE = {
+    "wall": (
+        "Each of the other tools is one process: two at a time could judge up to twice as many candidates on small tables, where "
+        "threads gain little."
+    )
+}
 HEAD = """\
 ## {title}
 
 {time} It is the command below with `--seconds {seconds:g}{clock} --result {result}`. A cell is a table, a criterion and a limit ({limits});
-its difference is the mean, over the splits in which both hand over a candidate, of the balanced accuracy of `tune` on test rows
-less that of the other tool. It is tied within one standard error over the splits. The goal: in at most 5 % of the cells another
-tool is ahead by more than .01 and by more than a standard error, and `tune` is ahead of the best mean of another tool.
+its difference is the mean, over the splits in which both hand over a candidate that is no constant, of the balanced accuracy of `tune` on
+test rows less that of the other tool. It is tied within one standard error over the splits, which is no test: cells of a table share
+models. The goal: in at most 5 % of the cells another tool is ahead by more than .01 and by more than a standard error, and `tune`
+is ahead of the best mean of another tool. {more}
+"""
+# What a reader has to know of how the tools are compared; it stands once.
+CONDITIONS = """
+What may favour `tune`, in these sections of short searches:
+
+- Eight of the 13 tables are made by this project, and their labels are nearly linear in the columns. The other tools search boosted
+  trees alone; `tune` also logistic regression, reweighing, and whether to leave out the sensitive column, without which flip
+  consistency is 1.
+- Of the others' training rows 60 % fit a candidate, 20 % its thresholds, and 20 % choose among the candidates; the chosen one is trained again on
+  80 %, that of FairGBM is not. `tune` judges by cross-validation on all training rows, and trains its choice on all.
+- Fairlearn's reductions are searched, not its `ThresholdOptimizer`; error-parity fits thresholds for every model, not for the best ones alone.
+- Time is that of the search: reading, encoding, starting processes and the last training are in nobody's. So it is not that of
+  `tune --minutes 0.5`, which counts them.
+- An earlier state of the search missed the goal (8 of 121 cells, 7 %), and results of all tables were on this page when it was
+  changed. So no table is untouched by a choice; those whose test rows were looked at are marked as seen.
+
+What may favour the others: `tune` is asked for all criteria at once, without the limits, and trains three or five models for each candidate; the
+others get the limits, may go on up to twice the time with a model that they have begun, and an answer where they have none is left out.
 """
 
 
@@ -245,7 +341,9 @@ def short_sections(summary: Content, provenance: Callable[[Any], str]) -> list[s
             clock=" --clock wall" if is_wall else "",
             result=f"tuning_{seconds:g}s{'_wall' if is_wall else ''}",
             limits=", ".join(f"{limit:g}" for limit in limits),
+            more=MORE.get(clock, ""),
         ),
+        *([CONDITIONS] if (seconds, clock) == (30.0, "cpu") else []),
         _done(results, len(limits), PROTOCOLS[seconds]),
         provenance(summary),
         _commits(summary),
@@ -266,8 +364,7 @@ def short_sections(summary: Content, provenance: Callable[[Any], str]) -> list[s
             parts.append(_row("all", peer, rows))
     is_whole = _is_whole(results, PROTOCOLS[seconds])
     parts += ["", *_goal(results, every, is_whole=is_whole)]
-    if seen:
-        parts += _without_seen(seen, every)
+    parts += _parts_of_tables(results, every, seen)
     return [*parts, *_searches(results), ""]
 
 
@@ -337,13 +434,51 @@ def _far_behind(every: Sequence[Cell]) -> tuple[int, int]:
     return far, len(by_cell)
 
 
-def _without_seen(seen: Sequence[str], every: Sequence[Cell]) -> list[str]:
-    """The same count without tables whose test rows a choice has seen."""
-    far, count = _far_behind([cell for cell in every if cell.table not in seen])
-    return [
-        f"Of tables marked as seen, the test rows were looked at when the search was changed. Without "
-        f"them another tool is ahead by more than .01 in {far} of {count} cells.\n"
+def _parts_of_tables(
+    results: Mapping[str, Splits], every: Sequence[Cell], seen: Sequence[str]
+) -> list[str]:
+    """The same count and differences on parts of the tables and cells."""
+    chosen: dict[str, list[Cell]] = {
+        "public tables": [cell for cell in every if cell.table in PUBLIC],
+        "tables made by this project": [cell for cell in every if cell.table not in PUBLIC],
+        "all, without flip consistency": [cell for cell in every if cell.criterion != CONSISTENCY],
+    }
+    if seen:
+        chosen["tables not marked as seen"] = [cell for cell in every if cell.table not in seen]
+    peers = [name for name in PEERS if name in measured_systems(results)]
+    names = " | ".join(NAMES[peer] for peer in peers)
+    parts = [
+        f"| cells of | another tool ahead by more than .01 | {names} |",
+        "|---|---|" + "---|" * len(peers),
     ]
+    for name, rows in chosen.items():
+        far, count = _far_behind(rows)
+        share = f" ({far / count:.0%})" if count else ""
+        columns = [name, f"{far} of {count}{share}"]
+        columns += [_two_means([cell for cell in rows if cell.peer == peer]) for peer in peers]
+        parts.append(f"| {' | '.join(columns)} |")
+    left_out = [f"{NAMES[peer]} {constants(results, peer)}" for peer in peers]
+    parts += [
+        "",
+        "For each tool: the mean difference, and in brackets the one over the pairs in which both keep the limit on the test rows.",
+        f"Pairs left out because one of the answers is a constant: {', '.join(left_out)}.",
+    ]
+    if seen:
+        parts.append(
+            "Of tables marked as seen, the test rows were looked at when the search was changed."
+        )
+    return [*parts, ""]
+
+
+def _two_means(cells: Sequence[Cell]) -> str:
+    """Write the mean difference, and that of pairs that keep the limit."""
+    if not cells:
+        return ""
+    where_kept = [difference for cell in cells for difference in cell.where_kept]
+    text = _signed(fmean(cell.difference for cell in cells))
+    if where_kept:
+        text += f" ({_signed(fmean(where_kept))})"
+    return text
 
 
 def _is_whole(results: Mapping[str, Splits], protocol: tuple[int, int, int]) -> bool:
@@ -361,13 +496,11 @@ def _goal(results: Mapping[str, Splits], every: Sequence[Cell], *, is_whole: boo
     parts = []
     if count:
         share = far / count
-        state = "reached" if share <= MOST_BEHIND else "missed"
-        if not is_whole:
-            state += " so far"
-        parts.append(
-            f"In {far} of {count} cells ({share:.0%}) another tool is ahead by more than .01: "
-            f"the goal of at most {MOST_BEHIND:.0%} is {state}."
-        )
+        text = f"In {far} of {count} cells ({share:.0%}) another tool is ahead by more than .01"
+        if is_whole:
+            state = "reached" if share <= MOST_BEHIND else "missed"
+            text += f": the goal of at most {MOST_BEHIND:.0%} is {state}"
+        parts.append(f"{text}.")
     averages = means(results)
     if averages:
         peers = {name: value for name, value in averages.items() if name != OURS}
@@ -406,6 +539,10 @@ def _searches(results: Mapping[str, Splits]) -> list[str]:
                     rows.append(entry)
         if rows:
             candidates = fmean(row["candidates"] for row in rows)
+            drawn = fmean(row["drawn"] for row in rows)
             most = max(row["cpu_seconds"] for row in rows)
-            texts.append(f"{NAMES[system]} {candidates:.0f} (at most {most:.0f} s)")
-    return [f"Mean number of candidates: {', '.join(texts)}.\n", *failed]
+            texts.append(
+                f"{NAMES[system]} {candidates:.0f} of {drawn:.0f} settings (at most {most:.0f} s)"
+            )
+    text = ", ".join(texts)
+    return [f"Mean number of candidates, and of the settings that they are of: {text}.\n", *failed]

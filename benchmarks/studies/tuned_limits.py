@@ -501,7 +501,26 @@ def sections(content: Mapping[str, Any], provenance: Callable[[Any], str]) -> li
             f"{row['cost']:.3f}",
         ]
         lines.append(f"| {' | '.join(cells)} |")
-    return [HEAD, provenance(content), *lines, UTILITY_HEAD, *_utility_lines(content["utility"])]
+    total = _total_line(content["summary"])
+    return [
+        HEAD,
+        provenance(content),
+        *lines,
+        total,
+        UTILITY_HEAD,
+        *_utility_lines(content["utility"]),
+    ]
+
+
+def _total_line(summary: Sequence[Mapping[str, Any]]) -> str:
+    """Say how many answers with a chance of .9 keep their limit, on all tables together."""
+    within = 0
+    kept = 0.0
+    for row in summary:
+        if row["choice"] == "chance .9" and row["within"]:
+            within += row["within"]
+            kept += row["within"] * row["kept_of_within"]
+    return f"\nOf {within} answers within by the chance of .9, {kept:.0f} keep their limit on the test rows."
 
 
 UTILITY_HEAD = """

@@ -333,7 +333,37 @@ def test_short_searches_tie_within_an_error(shift: float, verdict: str, far: int
     summary = short_tuning.compact(content) | {"seen": ["adult"]}
     page = "\n".join(short_tuning.short_sections(summary, lambda result: ""))
     assert "| adult (seen) |" in page
-    assert "ahead by more than .01 in 0 of 0 cells" in page
+    assert "| tables not marked as seen | 0 of 0 |" in page
+    assert f"| public tables | {far} of 1 ({far:.0%}) | {verdict_of(shift)} |" in page
+
+
+def verdict_of(difference: float) -> str:
+    """A mean difference, and the same where both keep the limit, as the page has them."""
+    text = f"{difference:+.3f}".replace("-", "−")
+    return f"{text} ({text})"
+
+
+def test_constants_are_counted_and_not_compared() -> None:
+    """They keep every limit on groups, and their accuracy says nothing of a search."""
+    constant = _searched(0.5)
+    constant["cells"]["gap_max@0.05"]["test"]["gap_max"] = 0.0
+    content = _content([_searched(0.7)] * 2, [constant, _searched(0.6)])
+    (cell,) = short_tuning.compared(content["results"], "fairgbm")
+    assert (cell.splits, cell.difference) == (1, pytest.approx(0.1))
+    assert short_tuning.constants(content["results"], "fairgbm") == 1
+    # one half of the labels right by chance, with a gap
+    chance = _content([_searched(0.7)] * 2, [_searched(0.5)] * 2)
+    assert short_tuning.constants(chance["results"], "fairgbm") == 0
+    means = short_tuning.means(content["results"])
+    assert means == {"evenhand": pytest.approx(0.7), "fairgbm": pytest.approx(0.6)}
+
+
+def test_differences_where_both_keep_the_limit_are_shown_apart() -> None:
+    content = _content([_searched(0.7)] * 2, [_searched(0.8), _searched(0.6)])
+    content["results"]["adult"]["0"]["fairgbm"]["cells"]["gap_max@0.05"]["test"]["gap_max"] = 0.06
+    (cell,) = short_tuning.compared(content["results"], "fairgbm")
+    assert cell.difference == pytest.approx(0.0)
+    assert cell.where_kept == (pytest.approx(0.1),)
 
 
 def test_hypervolume_by_hand_and_by_counting() -> None:

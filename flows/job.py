@@ -316,6 +316,8 @@ class Equal(Section):
     """
     tolerance: Annotated[float, Field(ge=0, le=1)] = 0.05
     """Largest difference between two groups' rates on the rows that the thresholds are chosen on.
+    Groups with fewer than `evaluate.min_cell` of these rows of a label share one set of thresholds,
+    and their rates may differ by more.
     """
     attribute: str | None = None
     """Sensitive column of the groups, or several as `sex&race`, whose crossed groups then get

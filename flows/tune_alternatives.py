@@ -110,8 +110,8 @@ def with_champion(
         return job, folder, None
     if tune.prefer is not None:
         raise InputError(
-            "prefer chooses among several objectives, and a search for alternatives has one: leave "
-            "prefer out, or name another metric by minimize."
+            "prefer chooses the winner by a metric, and in a search for alternatives it is the one "
+            "with the smallest disparity: leave prefer out, or name another metric by minimize."
         )
     no_worse = tuple(parse_no_worse(text) for text in tune.no_worse or NO_WORSE)
     name = tune.alternative_to

@@ -91,7 +91,8 @@ def seconds_for_holding(budget: Budget) -> float:
     The measurement on test rows and the page are to end in time too.
     """
     kept_s = max(budget.writing / 2, HOLDING_SHARE * (budget.reserve - budget.writing))
-    return max(0.0, budget.search_left) + max(0.0, kept_s)
+    most_s = budget.left - budget.writing / 2
+    return max(0.0, min(max(0.0, budget.search_left) + kept_s, most_s))
 
 
 def _held_alternative(searched: Searched, store: Store, budget: Budget) -> HeldSearch:

@@ -869,7 +869,7 @@ def _group_rules(resolved: ResolvedJob, aim: Aim, tolerances: Sequence[float]) -
 
     Where one criterion is limited for several attributes, thresholds for their crossed groups come
     last. The rates of a group are means of those of the crossed groups in it: where these differ by
-    at most a tolerance, the groups of each attribute do. Small crossed groups share thresholds, and
+    at most a tolerance, the groups of each attribute do. Small groups share thresholds, and
     nothing follows for these; what a trial measures decides.
     """
     attributes = [column.name for column in resolved.contract.sensitive]

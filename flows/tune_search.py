@@ -179,7 +179,7 @@ class Rows:
         Sets of `proxy_features` that are known are not looked for again.
         """
         # imported lazily: `--status` needs no numeric library
-        from evenhand.tasks.tuning.folds import check_folds
+        from evenhand.tasks.tuning.folds import check_folds, fold_numbers
 
         train, _ = classifier.training_rows(plan.resolved, steps)
         training = {
@@ -195,6 +195,8 @@ class Rows:
         plan = with_proxy_features(plan, proxy_features)
         folds = plan.folds(len(data.y))
         check_folds(data, folds)
+        if data.people is not None:
+            fold_numbers(data, folds, plan.resolved.job.seed)
         searched = plan_of_rows(plan, len(data.y))
         # the keys of the job that a judgement depends on in addition to the training rows
         keys = {"method", "calibration", "decision", "fair_metric", "sensitive", "evaluate"}
@@ -414,7 +416,8 @@ def search(
 
     after_trial = _AfterTrial(plan, rows, study, store, report, limit, progress, on_best)
     known = study.answered(plan.aim)
-    if plan.tune.until_gain is not None and known and after_trial(known):
+    # the time kept for the end, and the answer so far, also where no further trial runs
+    if known and after_trial(known):
         return
     study.search(
         rows.plan,

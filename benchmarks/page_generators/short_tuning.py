@@ -224,7 +224,7 @@ def _pairs_of(
 
 
 def _is_constant(test: Mapping[str, Any], criterion: str) -> bool:
-    """Whether decisions are those of a constant: half of the labels right, and no gap at all."""
+    """Whether decisions are those of a constant: a balanced accuracy of one half, and no gap."""
     value = test[criterion]
     is_half = abs(test[BALANCED_ACCURACY] - 0.5) < UNIT / 2
     return is_half and value is not None and as_difference(criterion, value) < UNIT / 2
@@ -284,7 +284,7 @@ TITLES = {
         "As above with 120 CPU seconds a search.",
     ),
 }
-# What else is to be known of searches by a clock.
+# What a reader has to know besides, by the clock.
 MORE = {
     "wall": (
         "Each of the other tools is one process: two at a time could judge up to twice as many candidates on small tables, where "
@@ -308,15 +308,16 @@ What may favour `tune`, in these sections of short searches:
   trees alone; `tune` also logistic regression, reweighing, and whether to leave out the sensitive column, without which flip
   consistency is 1.
 - Of the others' training rows 60 % fit a candidate, 20 % its thresholds, and 20 % choose among the candidates; the chosen one is trained again on
-  80 %, that of FairGBM is not. `tune` judges by cross-validation on all training rows, and trains its choice on all.
+  80 % (where that fails, the first model counts), that of FairGBM is not. `tune` judges by cross-validation on all training rows, and trains its choice on all.
 - Fairlearn's reductions are searched, not its `ThresholdOptimizer`; error-parity fits thresholds for every model, not for the best ones alone.
-- Time is that of the search: reading, encoding, starting processes and the last training are in nobody's. So it is not that of
-  `tune --minutes 0.5`, which counts them.
+- The time is that of the search. Reading, encoding, the start of processes and the last training do not count, for any tool;
+  `tune --minutes 0.5` counts them.
 - An earlier state of the search missed the goal (8 of 121 cells, 7 %), and results of all tables were on this page when it was
   changed. So no table is untouched by a choice; those whose test rows were looked at are marked as seen.
 
 What may favour the others: `tune` is asked for all criteria at once, without the limits, and trains three or five models for each candidate; the
-others get the limits, may go on up to twice the time with a model that they have begun, and an answer where they have none is left out.
+others get the limits, and may go on up to twice the time with a model that they have begun. Cells in which another tool has no answer are
+left out.
 """
 
 
@@ -506,7 +507,7 @@ def _goal(results: Mapping[str, Splits], every: Sequence[Cell], *, is_whole: boo
         peers = {name: value for name, value in averages.items() if name != OURS}
         best = max(peers, key=lambda name: peers[name])
         parts.append(
-            f"Mean balanced accuracy where all hand over a candidate: `tune` {averages[OURS]:.4f}, "
+            f"Mean balanced accuracy where all hand over a candidate that is no constant: `tune` {averages[OURS]:.4f}, "
             f"the best other tool {peers[best]:.4f} ({NAMES[best]})."
         )
     shares = []

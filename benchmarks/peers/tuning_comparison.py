@@ -89,6 +89,7 @@ from evenhand.tasks.classifier_training import HeldOut
 from evenhand.tasks.execution.dataset import Dataset, read_dataset
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.tuning import judge
+from evenhand.tasks.tuning.folds import cells_of
 from evenhand.tasks.tuning.trial_search import Candidate, Study
 
 NAME = "tuning"
@@ -526,7 +527,7 @@ class Tested:
 
         train, folds = read_dataset(given.inputs["train"]), self.rows.folds
         fold = fold_of_rows(
-            judge.cells_of(train), folds, derive_seed(self.plan.resolved.job.seed, "last")
+            cells_of(train), folds, derive_seed(self.plan.resolved.job.seed, "last")
         )
         parts = [
             (np.flatnonzero(fold != number), np.flatnonzero(fold == number))

@@ -49,9 +49,9 @@ from evenhand.tasks.classifier_training import HeldOut
 from evenhand.tasks.execution.dataset import Dataset, read_dataset
 from evenhand.tasks.execution.step import StepContext
 from evenhand.tasks.execution.store import Store
+from evenhand.tasks.tuning.folds import cells_of
 from evenhand.tasks.tuning.judge import (
     Predictions,
-    cells_of,
     cross_decided,
     decided,
     measured,

@@ -23,7 +23,7 @@ from evenhand.tasks.pages.page_model import Block, Cell, Front, Page, Section, T
 from evenhand.tasks.tuning.alternatives_text import as_good_words
 
 Case = Mapping[str, Any]
-# An error of floating point that is not rounded away from a number.
+# Floating-point error below which a share is not moved to the next tenth of a percent.
 ROUNDING = 1e-6
 OUTCOMES = {"upheld": "The decision was upheld", "changed": "The decision was changed"}
 FOOTER = (

@@ -25,8 +25,8 @@ from evenhand.tasks.registry.bundle import read_bundle
 # Folder of a store; within it a folder for each search, by the digest of its models.
 FOLDER = "equally-good"
 LEVEL = 0.95
-# Ends of intervals are given to 1 / DIGITS.
-DIGITS = 10_000
+# Ends of intervals are given to four decimals.
+SCALE = 10_000
 # People whose decisions are computed together.
 BLOCK = 4096
 NOT_KEPT = "its search kept no such model"
@@ -119,8 +119,8 @@ class OtherDecisions:
             "drawn": self.drawn,
             "of": self.population,
             # outward, so that the stated interval has the level
-            "low": math.floor(low * DIGITS) / DIGITS,
-            "high": math.ceil(high * DIGITS) / DIGITS,
+            "low": math.floor(low * SCALE) / SCALE,
+            "high": math.ceil(high * SCALE) / SCALE,
             "level": LEVEL,
         }
 

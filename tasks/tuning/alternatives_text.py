@@ -16,8 +16,8 @@ NOT_HELD = (
 )
 
 NOT_ALL_SOUGHT = (
-    "not all alternatives were examined for one that is no worse on unseen rows too, for lack of "
-    "time or of their kept decisions"
+    "not all alternatives were examined for one that is no worse on unseen rows too: there are "
+    "more than 3,000, or time or their kept decisions were lacking"
 )
 
 
@@ -189,7 +189,7 @@ def rounded_up(bound: float, significant: int = 2) -> str:
     if bound <= 0:
         return f"{bound:.{significant}g}"
     digits = significant - 1 - math.floor(math.log10(bound))
-    # what is less than rounding away from these digits has them
+    # a floating-point error does not move the bound to the next digit
     return f"{math.ceil(round(bound * 10**digits, 6)) / 10**digits:.{significant}g}"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from evenhand.fairlib.arrays import Int
+from evenhand.fairlib.execution import derive_seed
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.execution.dataset import Dataset
 
@@ -39,14 +40,26 @@ def check_folds(data: Dataset, folds: int) -> None:
             )
 
 
-def check_fold_labels(data: Dataset, fold: Int, folds: int) -> None:
-    """Raise InputError unless the rows outside of each fold have every label.
+def cells_of(data: Dataset) -> Int:
+    """Cell of label and sensitive groups of every row, by which folds are stratified."""
+    # imported lazily, as below
+    from evenhand.fairlib.methods.row_groups import joint_cells
 
-    `fold` is that of each row. Rows of one value of `split.by` are in one fold, and by chance all
-    with the rarer label may be.
+    return joint_cells(data.y, data.sensitive.values())
+
+
+def fold_numbers(data: Dataset, folds: int, fold_seed: int) -> Int:
+    """Number of the fold of every row, shape (n,), stratified by label and groups.
+
+    Raises InputError unless the rows outside of each fold have every label: rows of one value of
+    `split.by` are in one fold, and by chance all with the rarer label may be.
     """
+    # imported lazily: a search needs no numeric library before the rows are checked
+    from evenhand.fairlib.methods.row_groups import fold_of_rows
+
+    fold = fold_of_rows(cells_of(data), folds, derive_seed(fold_seed, "tune"), data.people)
     if data.people is None:
-        return
+        return fold
     labels = len(np.unique(data.y))
     for number in range(folds):
         if len(np.unique(data.y[fold != number])) < labels:
@@ -54,3 +67,4 @@ def check_fold_labels(data: Dataset, fold: Int, folds: int) -> None:
                 f"all training rows of a label are in one of the {folds} folds, as rows of one "
                 "value of split.by stay together: set another tune.folds, or another seed."
             )
+    return fold

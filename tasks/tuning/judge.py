@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from evenhand.fairlib.arrays import Bool, Float, Float32, Int
+from evenhand.fairlib.arrays import Bool, Float, Float32, Int, Str
 from evenhand.fairlib.distances.metric_kinds import load_metric
 from evenhand.fairlib.evaluation.evaluate import Evaluation, evaluate
 from evenhand.fairlib.evaluation.outcomes import Outcomes, groups_by
 from evenhand.fairlib.execution import derive_seed, generator, sample_rows
 from evenhand.fairlib.methods.decided import DecidedModel, GroupRule, ThresholdRule
 from evenhand.fairlib.methods.registry import method_class
-from evenhand.fairlib.methods.row_groups import fold_of_rows, joint_cells
+from evenhand.fairlib.methods.row_groups import fold_of_rows
 from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
 from evenhand.fairlib.tuning.unseen_rows import HalfChoice, unseen_quantiles
 from evenhand.tasks.classifier_training import HeldOut, Learner, control_learner
@@ -39,7 +39,7 @@ from evenhand.tasks.execution.dataset import Dataset, read_dataset
 from evenhand.tasks.execution.step import StepContext, StepResult
 from evenhand.tasks.sentence_rows import Mentions, no_mention, read_encoder, sentences_of, terms_of
 from evenhand.tasks.steps.train_step import adapted_copies, learner_of
-from evenhand.tasks.tuning.folds import check_fold_labels, check_folds
+from evenhand.tasks.tuning.folds import cells_of, check_folds, fold_numbers
 from evenhand.tasks.tuning.trial_search import SCORES
 
 # A judgement on a part of the rows has one in so many of the training steps of a method. It
@@ -77,9 +77,7 @@ def judge(context: StepContext) -> StepResult:
     parameters = context.parameters
     data = read_dataset(context.inputs["train"])
     check_folds(data, parameters["folds"])
-    seed = derive_seed(parameters["fold_seed"], "tune")
-    fold = fold_of_rows(cells_of(data), parameters["folds"], seed, data.people)
-    check_fold_labels(data, fold, parameters["folds"])
+    fold = fold_numbers(data, parameters["folds"], parameters["fold_seed"])
     divisor = parameters["part"]
     is_part = divisor > 1
     rung = derive_seed(parameters["fold_seed"], "rung")
@@ -202,11 +200,6 @@ def add_found_ends(
             value = float(interval.found)
             if np.isfinite(value):
                 row["metrics"][f"{name}.found"] = {"value": value, "low": None, "high": None}
-
-
-def cells_of(data: Dataset) -> Int:
-    """Cell of label and sensitive groups of every row, by which folds are stratified."""
-    return joint_cells(data.y, data.sensitive.values())
 
 
 # what a model predicts
@@ -525,16 +518,12 @@ def half_choices(
     assert answers.uniform is not None, "it was drawn for such rules"
     cells = cells_of(data)
     settings = {**parameters, **rule}
-    groups = groups_by(data.sensitive, rule["attribute"]["name"]).astype(str)
     probability = calibration(answers.score[0])
     everybody = HeldOut(np.arange(len(data.y)), data.y, answers.score[0], found.shift)
-    is_crossed = bool(rule["attribute"].get("crossed"))
-    if not is_crossed:
-        # a half of a group that has thresholds of its own has them too
-        try:
-            groups = held_out_groups(settings, data.sensitive, everybody)
-        except InputError:
-            return []
+    try:
+        groups = _groups_of_halves(settings, data, everybody)
+    except InputError:
+        return []
     choices = []
     for number in range(DIVISIONS):
         seed = derive_seed(parameters["fold_seed"], f"half {number}")
@@ -543,23 +532,50 @@ def half_choices(
             is_half = half == side
             rows = np.flatnonzero(is_half)
             held = HeldOut(rows, data.y[rows], answers.score[0, rows], found.shift)
-            try:
-                if is_crossed:
-                    chosen_groups = held_out_groups(settings, data.sensitive, held)
-                else:
-                    chosen_groups = groups[rows]
-                by = chosen_rule(settings, held, calibration, chosen_groups)
-                assert isinstance(by, GroupRule), "it is a rule with thresholds by group"
-                if not is_crossed and len(by.thresholds.thresholds) < len(set(groups.tolist())):
-                    # a group of few people is in the other half as a whole
-                    continue
-                y_pred = by.decide(probability, groups, answers.uniform[0])
-            except (InputError, ValueError):
+            by = _rule_of_half(settings, data, held, calibration, groups)
+            if by is None:
                 continue
+            y_pred = by.decide(probability, groups, answers.uniform[0])
             choices.append(HalfChoice(is_half, np.asarray(y_pred, dtype=np.int64)))
     if len(choices) < DIVISIONS:
         return []
     return choices
+
+
+def _groups_of_halves(settings: Mapping[str, Any], data: Dataset, everybody: HeldOut) -> Str:
+    """Groups of all rows whose thresholds are chosen on halves, shape (n,).
+
+    Those of one attribute that share thresholds on all rows do so on each half; crossed ones are
+    joined anew on each.
+    """
+    attribute = settings["attribute"]
+    if attribute.get("crossed"):
+        return groups_by(data.sensitive, attribute["name"]).astype(str)
+    return held_out_groups(settings, data.sensitive, everybody)
+
+
+def _rule_of_half(
+    settings: Mapping[str, Any],
+    data: Dataset,
+    held: HeldOut,
+    calibration: Any,
+    groups: Str,
+) -> GroupRule | None:
+    """Return the thresholds by group that are chosen on a half; None if it has too few rows, or
+    lacks a group whose people are all in the other half.
+    """
+    is_crossed = bool(settings["attribute"].get("crossed"))
+    try:
+        chosen_groups = groups[held.rows]
+        if is_crossed:
+            chosen_groups = held_out_groups(settings, data.sensitive, held)
+        by = chosen_rule(settings, held, calibration, chosen_groups)
+    except (InputError, ValueError):
+        return None
+    assert isinstance(by, GroupRule), "it is a rule with thresholds by group"
+    if not is_crossed and set(by.thresholds.thresholds) != set(groups.tolist()):
+        return None
+    return by
 
 
 def decided(

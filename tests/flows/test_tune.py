@@ -24,7 +24,7 @@ from evenhand.flows.cli import app
 from evenhand.flows.tune_plan import UNJUDGED, make_plan, plan_of_rows
 from evenhand.tasks.errors import NotCarriedOut, OutOfTime
 from evenhand.tasks.execution.dataset import read_dataset
-from evenhand.tasks.tuning.judge import cells_of
+from evenhand.tasks.tuning.folds import cells_of
 from evenhand.tasks.tuning.trial_search import Rule
 from tests.flows.people import Bench, make_people
 

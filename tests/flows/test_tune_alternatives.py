@@ -114,6 +114,8 @@ def test_a_search_for_holding_alternatives_leaves_time() -> None:
     assert seconds_for_holding(early) == 19.0
     unmeasured = Budget(100.0, started=0.0, clock=lambda: 96.0, reserve=4.0, writing=4.0)
     assert seconds_for_holding(unmeasured) == 2.0
+    late = Budget(100.0, started=0.0, clock=lambda: 97.0, reserve=-0.5, writing=4.0)
+    assert seconds_for_holding(late) == 1.0
     assert seconds_for_holding(Budget()) == math.inf
 
 

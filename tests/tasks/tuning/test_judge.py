@@ -27,7 +27,7 @@ from evenhand.tasks.evaluating.decisions import Decisions
 from evenhand.tasks.evaluating.token_moves import moved_to
 from evenhand.tasks.execution.dataset import Dataset
 from evenhand.tasks.execution.step import StepContext
-from evenhand.tasks.tuning.folds import check_fold_labels, check_folds
+from evenhand.tasks.tuning.folds import cells_of, check_folds, fold_numbers
 from evenhand.tasks.tuning.judge import (
     DIVISIONS,
     SCORES,
@@ -35,7 +35,6 @@ from evenhand.tasks.tuning.judge import (
     Exchanges,
     Judged,
     Predictions,
-    cells_of,
     cross_decided,
     judge,
     measured,
@@ -396,10 +395,24 @@ def test_too_few_people_with_rows_of_their_own_are_refused() -> None:
 
 
 def test_all_people_with_a_label_in_one_fold_are_refused() -> None:
+    """By the labels of first rows, folds are stratified; other rows may differ from these."""
     data = of_people([0, 1, 2, 3], [0, 1, 0, 1])
-    check_fold_labels(data, np.repeat([0, 0, 1, 1], 10), 2)
-    with pytest.raises(InputError, match="are in one of the 2 folds"):
-        check_fold_labels(data, np.repeat([0, 1, 0, 1], 10), 2)
+    fold = fold_numbers(data, 2, 0)
+    assert [len(np.unique(data.y[fold == number])) for number in range(2)] == [2, 2]
+    # two people have rows of a label after their first ones: both are in one fold with some seeds
+    late = of_people([0, 1, 2, 3], [0, 0, 0, 0])
+    late.y[[15, 25]] = 1
+    in_one_fold = {}
+    for seed in range(20):
+        fold = fold_of_rows(cells_of(late), 2, derive_seed(seed, "tune"), late.people)
+        in_one_fold[seed] = bool(fold[15] == fold[25])
+    assert set(in_one_fold.values()) == {True, False}
+    for seed, is_refused in in_one_fold.items():
+        if is_refused:
+            with pytest.raises(InputError, match="are in one of the 2 folds"):
+                fold_numbers(late, 2, seed)
+        else:
+            assert len(fold_numbers(late, 2, seed)) == len(late.y)
 
 
 # rules of decisions

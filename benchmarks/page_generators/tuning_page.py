@@ -47,7 +47,7 @@ HEAD = """\
 `evenhand tune` and random searches with other tools, each with the same CPU time and one thread, on the same
 rows and splits; `benchmarks/peers/tuning_comparison.py` says how each tool is used. For each criterion and limit, a system
 hands over the candidate with the best balanced accuracy among those within the limit on validation rows.
-Numbers are of test rows, which no choice saw.
+Numbers are of test rows, which no choice of a search saw.
 
 - Candidates: median number in a search. Volume: mean hypervolume of the test points handed over at the
   limits and without one, from balanced accuracy .5 and a criterion of 1; of consistency, 1 less its value.

@@ -270,7 +270,7 @@ def test_a_case_says_how_many_models_decide_otherwise(
         person = content["alternatives"]["person"]
         assert (person["models"], person["otherwise"]) == (4, 1)
         # Clopper and Pearson: from 1 of 5 to 2 of 5, as the fifth one is not known
-        assert (person["low"], person["high"]) == (0.0051, 0.8534)
+        assert (person["low"], person["high"]) == (0.005, 0.8534)
         page = (folder / name / "case.html").read_text()
         assert "About this person 1 of 4 equally good models decides otherwise, for “" in page
     # a record that was written by hand asks no model

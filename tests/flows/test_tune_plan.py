@@ -454,7 +454,7 @@ def test_the_old_spelling_of_a_confidence_is_a_confidence(reading: Bench) -> Non
     assert make_plan(str(reading.write()), force=True).confidence == 0.5
 
 
-def test_a_preference_alone_runs_no_search_of_the_jobs_own_minutes(reading: Bench) -> None:
+def test_a_preference_alone_runs_no_search_of_the_job(reading: Bench) -> None:
     reading.job["tune"]["minutes"] = 20
     job = str(reading.write())
     asked = "tune.prefer=gap_max.sex"

@@ -156,7 +156,7 @@ def _decision_text(rule: Json) -> str:
     if chosen["kind"] == "groups":
         columns = columns_of_rule(chosen)
         shared = ""
-        if OTHER_GROUPS in chosen["thresholds"]["rates"]:
+        if chosen.get("crossed") and OTHER_GROUPS in chosen["thresholds"]["rates"]:
             kind = "crossed groups" if len(columns) > 1 else "groups"
             shared = (
                 f" Some {kind}, small ones among them, share one set of thresholds: the "

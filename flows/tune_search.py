@@ -37,11 +37,11 @@ from evenhand.flows.tune_plan import (
     METRIC,
     TunePlan,
     compiling_seconds,
-    decision_of,
     plan_of_rows,
     with_metric,
     with_proxy_features,
 )
+from evenhand.flows.tune_rules import decision_of
 from evenhand.flows.workers import Pool, cores, make_pool
 from evenhand.tasks.errors import InputError, OutOfTime
 from evenhand.tasks.evaluating.control_names import CONTROLS, MAJORITY
@@ -848,7 +848,7 @@ def _only(mapping: Mapping[str, Any], names: Container[str]) -> dict[str, Any]:
 
 
 def _rule(plan: TunePlan, rule: Rule, *, is_control: bool) -> dict[str, Any]:
-    decision = decision_of(plan, rule.decision, rule.tolerance)
+    decision = decision_of(plan.resolved, plan.aim, rule.decision, rule.tolerance)
     if is_control:
         decision = decision.model_copy(update={"equal": None})
     content: dict[str, Any] = {"decision": decision.model_dump()}

@@ -170,9 +170,7 @@ def _with_small_ones_joined(
     rows. Raises InputError if fewer than two groups are left.
     """
     least = parameters.get("min_cell", MIN_CELL)
-    counts = {}
-    for group in everybody.tolist():
-        counts[group] = np.bincount(label[groups == group], minlength=2)
+    counts = _label_counts(everybody, groups, label)
     by_size = sorted(counts, key=lambda group: (counts[group].min(), group))
     joined = [group for group in by_size if counts[group].min() < least]
     if not joined:
@@ -188,6 +186,14 @@ def _with_small_ones_joined(
         raise InputError(f"decision.equal: {_too_few_groups(parameters, small, len(by_size))}")
     named: Str = np.where(np.isin(groups, joined), OTHER_GROUPS, groups)
     return named
+
+
+def _label_counts(everybody: Str, groups: Str, label: Int) -> dict[str, Int]:
+    """Number of rows with a negative and with a positive label, shape (2,), by group."""
+    counts = {}
+    for group in everybody.tolist():
+        counts[group] = np.bincount(label[groups == group], minlength=2)
+    return counts
 
 
 def _too_few_groups(parameters: Mapping[str, Any], small: int, groups: int) -> str:
@@ -207,22 +213,30 @@ def _too_few_groups(parameters: Mapping[str, Any], small: int, groups: int) -> s
 
 
 def joined_groups_warning(
-    parameters: Mapping[str, Any], sensitive: Mapping[str, Any], groups: Str
+    parameters: Mapping[str, Any], sensitive: Mapping[str, Any], held: HeldOut, groups: Str
 ) -> str | None:
-    """Say that some groups share thresholds; None if each has its own."""
+    """Say that some groups share thresholds, and which are large enough to be named; None if each
+    group has its own. `groups` are those of :func:`held_out_groups`.
+    """
     from evenhand.fairlib.evaluation.outcomes import groups_by
 
     attribute = parameters["attribute"]
-    everybody = set(groups_by(sensitive, attribute["name"]).tolist())
-    shared = len(everybody - set(groups.tolist()))
-    if not shared:
+    of_training_rows = groups_by(sensitive, attribute["name"])
+    everybody = np.unique(of_training_rows.astype(str))
+    shared = np.setdiff1d(everybody, groups)
+    if not len(shared):
         return None
+    least = parameters.get("min_cell", MIN_CELL)
+    counts = _label_counts(shared, of_training_rows[held.rows].astype(str), held.label)
+    # a small group could be one person's: its name is not shown
+    large = [repr(group) for group, count in counts.items() if count.min() >= least]
+    among = f", {' and '.join(large)} among them," if large else ""
     kind = "crossed groups" if attribute.get("crossed") else "groups"
     return (
-        f"{shared} of {len(everybody)} {kind} of {attribute['name']!r} share one set of "
-        f"thresholds, as some have fewer than {parameters.get('min_cell', MIN_CELL)} held-out rows "
-        "of a label: their rates may differ by more than the tolerance, and so may those of a "
-        "group that they are a large part of"
+        f"{len(shared)} of {len(everybody)} {kind} of {attribute['name']!r}{among} share one set "
+        f"of thresholds, as some have fewer than {least} held-out rows of a label: their rates may "
+        "differ by more than the tolerance, and so may those of a group that they are a large part "
+        "of"
     )
 
 

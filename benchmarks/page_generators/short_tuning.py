@@ -21,6 +21,7 @@ from benchmarks.page_generators.tuning_page import (
     as_difference,
     grid,
     handed_over,
+    keeps,
     kept,
 )
 from benchmarks.peers.exchange import FREE, LIMITS, cell_name, cells
@@ -183,7 +184,8 @@ def compared(results: Mapping[str, Splits], peer: str) -> Iterator[Cell]:
             for ours, theirs in pairs:
                 difference = ours[BALANCED_ACCURACY] - theirs[BALANCED_ACCURACY]
                 differences.append(difference)
-                if _keeps(ours, criterion, limit) and _keeps(theirs, criterion, limit):
+                values = (ours[criterion], theirs[criterion])
+                if all(keeps(value, criterion, limit) for value in values):
                     where_kept.append(difference)
             error = standard_error(differences) if len(differences) > 1 else None
             mean = fmean(differences)
@@ -228,12 +230,6 @@ def _is_constant(test: Mapping[str, Any], criterion: str) -> bool:
     value = test[criterion]
     is_half = abs(test[BALANCED_ACCURACY] - 0.5) < UNIT / 2
     return is_half and value is not None and as_difference(criterion, value) < UNIT / 2
-
-
-def _keeps(test: Mapping[str, Any], criterion: str, limit: float) -> bool:
-    """Whether a candidate keeps a limit on test rows."""
-    value = test[criterion]
-    return value is not None and as_difference(criterion, value) <= limit + 1e-12
 
 
 def means(results: Mapping[str, Splits]) -> dict[str, float]:
@@ -326,7 +322,7 @@ def short_sections(summary: Content, provenance: Callable[[Any], str]) -> list[s
     if not summary:
         return []
     results: Mapping[str, Splits] = whole_of(summary)["results"]
-    every = [cell for peer in PEERS for cell in compared(results, peer)]
+    every = _all_cells(results)
     seconds = float(summary.get("seconds", 30.0))
     clock = summary.get("clock", "cpu")
     is_wall = clock == "wall"
@@ -363,8 +359,7 @@ def short_sections(summary: Content, provenance: Callable[[Any], str]) -> list[s
         rows = [cell for cell in every if cell.peer == peer]
         if rows:
             parts.append(_row("all", peer, rows))
-    is_whole = _is_whole(results, PROTOCOLS[seconds])
-    parts += ["", *_goal(results, every, is_whole=is_whole)]
+    parts += ["", *_goal(results, every, PROTOCOLS[seconds])]
     parts += _parts_of_tables(results, every, seen)
     return [*parts, *_searches(results), ""]
 
@@ -383,14 +378,28 @@ def _done(results: Mapping[str, Splits], limits_run: int, protocol: tuple[int, i
     systems = measured_systems(results)
     done = _pairs(results)
     tables, splits_of_each, limits = protocol
+    asked = _pairs(first_splits(results, splits_of_each))
     text = (
-        f"Run so far: {done} of {tables * splits_of_each} pairs of table and split, at "
+        f"Run so far: {asked} of {tables * splits_of_each} pairs of table and split, at "
         f"{min(limits_run, limits)} of {limits} limits.\n"
     )
+    if done > asked:
+        text = text.rstrip() + f" Beyond that {done - asked} pairs of further splits.\n"
     missing = [NAMES[name] for name in PEERS if name not in systems]
     if missing:
         text = text.rstrip() + f" Not run: {' and '.join(missing)}.\n"
     return text
+
+
+def first_splits(results: Mapping[str, Splits], number: int) -> dict[str, dict[str, Any]]:
+    """Return the results of so many splits of each table: of those with the smallest numbers."""
+    first: dict[str, dict[str, Any]] = {}
+    for table, splits in results.items():
+        first[table] = {}
+        for split, entries in splits.items():
+            if int(split) < number:
+                first[table][split] = entries
+    return first
 
 
 def measured_systems(results: Mapping[str, Splits]) -> list[str]:
@@ -454,7 +463,7 @@ def _parts_of_tables(
     ]
     for name, rows in chosen.items():
         far, count = _far_behind(rows)
-        share = f" ({far / count:.0%})" if count else ""
+        share = f" ({far / count:.1%})" if count else ""
         columns = [name, f"{far} of {count}{share}"]
         columns += [_two_means([cell for cell in rows if cell.peer == peer]) for peer in peers]
         parts.append(f"| {' | '.join(columns)} |")
@@ -483,25 +492,40 @@ def _two_means(cells: Sequence[Cell]) -> str:
 
 
 def _is_whole(results: Mapping[str, Splits], protocol: tuple[int, int, int]) -> bool:
-    """Whether all systems were run on all pairs of table and split."""
+    """Whether all systems were run on all pairs of table and split that the protocol asks for."""
     tables, splits_of_each, _ = protocol
     systems = measured_systems(results)
-    return len(systems) == 1 + len(PEERS) and _pairs(results) == tables * splits_of_each
+    done = _pairs(first_splits(results, splits_of_each))
+    return len(systems) == 1 + len(PEERS) and done == tables * splits_of_each
 
 
-def _goal(results: Mapping[str, Splits], every: Sequence[Cell], *, is_whole: bool) -> list[str]:
+def _all_cells(results: Mapping[str, Splits]) -> list[Cell]:
+    """Return the cells of all peers."""
+    cells_of_all: list[Cell] = []
+    for peer in PEERS:
+        cells_of_all += compared(results, peer)
+    return cells_of_all
+
+
+def _goal(
+    results: Mapping[str, Splits], every: Sequence[Cell], protocol: tuple[int, int, int]
+) -> list[str]:
     """In how many cells any peer is far ahead, the means, and the worst cells; not everything may
     have been run yet.
     """
-    far, count = _far_behind(every)
+    _, splits_asked, _ = protocol
+    far, count = _far_behind(_all_cells(first_splits(results, splits_asked)))
     parts = []
     if count:
         share = far / count
-        text = f"In {far} of {count} cells ({share:.0%}) another tool is ahead by more than .01"
-        if is_whole:
+        text = f"In {far} of {count} cells ({share:.1%}) another tool is ahead by more than .01"
+        if _is_whole(results, protocol):
             state = "reached" if share <= MOST_BEHIND else "missed"
             text += f": the goal of at most {MOST_BEHIND:.0%} is {state}"
         parts.append(f"{text}.")
+        others = _counts_of_other_splits(results, splits_asked)
+        if others:
+            parts.append(f"With {', with '.join(others)}.")
     averages = means(results)
     if averages:
         peers = {name: value for name, value in averages.items() if name != OURS}
@@ -514,7 +538,7 @@ def _goal(results: Mapping[str, Splits], every: Sequence[Cell], *, is_whole: boo
     for system in measured_systems(results):
         within, count = kept(results, system)
         if count:
-            shares.append(f"{NAMES[system]} {within / count:.0%} of {count}")
+            shares.append(f"{_name(system)} {within / count:.1%} of {count}")
     parts.append(
         f"Limits kept on test rows, where the values of validation rows decide: {', '.join(shares)}.\n"
     )
@@ -523,6 +547,25 @@ def _goal(results: Mapping[str, Splits], every: Sequence[Cell], *, is_whole: boo
         name = f"{cell.table}, {SHORT[cell.criterion]} {cell.limit:g}, {NAMES[cell.peer]}"
         parts.append(f"- {name}: {_signed(cell.difference)} (standard error {cell.error:.3f})")
     return [*parts, ""]
+
+
+def _counts_of_other_splits(results: Mapping[str, Splits], asked: int) -> list[str]:
+    """The same count with fewer or more splits than the protocol asks for, from two on."""
+    most = max((int(split) + 1 for splits in results.values() for split in splits), default=0)
+    counts = []
+    for number in range(2, most + 1):
+        if number == asked:
+            continue
+        far, count = _far_behind(_all_cells(first_splits(results, number)))
+        text = f"the first {number} splits it is {far} of {count}"
+        if count:
+            text += f" ({far / count:.1%})"
+        counts.append(text)
+    return counts
+
+
+def _name(system: str) -> str:
+    return "`tune`" if system == OURS else NAMES[system]
 
 
 def _searches(results: Mapping[str, Splits]) -> list[str]:
@@ -535,7 +578,7 @@ def _searches(results: Mapping[str, Splits]) -> list[str]:
             for split, entries in splits.items():
                 entry = entries.get(system, {})
                 if "error" in entry:
-                    failed.append(f"- {table}, split {split}, {NAMES[system]}: {entry['error']}")
+                    failed.append(f"- {table}, split {split}, {_name(system)}: {entry['error']}")
                 elif "cells" in entry:
                     rows.append(entry)
         if rows:
@@ -543,7 +586,7 @@ def _searches(results: Mapping[str, Splits]) -> list[str]:
             drawn = fmean(row["drawn"] for row in rows)
             most = max(row["cpu_seconds"] for row in rows)
             texts.append(
-                f"{NAMES[system]} {candidates:.0f} of {drawn:.0f} settings (at most {most:.0f} s)"
+                f"{_name(system)} {candidates:.0f} of {drawn:.0f} settings (at most {most:.0f} s)"
             )
     text = ", ".join(texts)
-    return [f"Mean number of candidates, and of the settings that they are of: {text}.\n", *failed]
+    return [f"Candidates on average, each a setting under a rule of decisions: {text}.\n", *failed]

@@ -158,8 +158,13 @@ def kept(results: Mapping[str, Splits], system: str) -> tuple[int, int]:
                 is not None
             ]
     for value, criterion, limit in found:
-        within += value is not None and as_difference(criterion, value) <= limit + 1e-12
+        within += keeps(value, criterion, limit)
     return within, len(found)
+
+
+def keeps(value: float | None, criterion: str, limit: float) -> bool:
+    """Whether a value of a criterion keeps a limit; an unknown one does not."""
+    return value is not None and as_difference(criterion, value) <= limit + 1e-12
 
 
 def as_difference(criterion: str, value: float) -> float:

@@ -34,7 +34,8 @@ from evenhand.fairlib.evaluation.gates import Gate, parse_gates
 from evenhand.flows.engine import DirectEngine, Steps, new_run_id
 from evenhand.flows.run import prepare
 from evenhand.flows.tune import execute
-from evenhand.flows.tune_plan import BALANCED, make_plan
+from evenhand.flows.tune_plan import make_plan
+from evenhand.flows.tune_rules import BALANCED
 from evenhand.flows.tune_search import Rows, judged, judging
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.tuning.trial_search import JOB, Candidate, Rule

@@ -31,7 +31,7 @@ def decide(context: StepContext) -> StepResult:
     if context.parameters["decision"]["equal"]:
         data = read_targets(context.inputs["train"])
         groups = held_out_groups(context.parameters, data.sensitive, held)
-        joined = joined_groups_warning(context.parameters, data.sensitive, groups)
+        joined = joined_groups_warning(context.parameters, data.sensitive, held, groups)
         if joined is not None:
             warnings.append(joined)
     shutil.copytree(context.inputs["model"], context.workdir / "model")

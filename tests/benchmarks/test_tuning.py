@@ -334,7 +334,25 @@ def test_short_searches_tie_within_an_error(shift: float, verdict: str, far: int
     page = "\n".join(short_tuning.short_sections(summary, lambda result: ""))
     assert "| adult (seen) |" in page
     assert "| tables not marked as seen | 0 of 0 |" in page
-    assert f"| public tables | {far} of 1 ({far:.0%}) | {verdict_of(shift)} |" in page
+    assert f"| public tables | {far} of 1 ({far:.1%}) | {verdict_of(shift)} |" in page
+
+
+def test_counts_of_fewer_and_more_splits_stand_apart() -> None:
+    """The goal is judged on the splits that are asked for."""
+    ours = [_searched(accuracy) for accuracy in (0.6, 0.61, 0.8, 0.9)]
+    content = _content(ours, [_searched(0.7)] * 4) | {"seconds": 120.0}
+    for entries in content["results"]["adult"].values():
+        entries |= dict.fromkeys(("error_parity", "fairlearn"), entries["fairgbm"])
+    tables = {f"table {number}": content["results"]["adult"] for number in range(12)}
+    content["results"] |= tables
+    page = "\n".join(short_tuning.short_sections(short_tuning.compact(content), lambda result: ""))
+    assert "Run so far: 26 of 26 pairs of table and split" in page
+    assert "Beyond that 26 pairs of further splits." in page
+    assert "In 13 of 13 cells (100.0%) another tool is ahead by more than .01: the goal" in page
+    assert "of at most 5% is missed" in page
+    assert "With the first 3 splits it is 0 of 13 (0.0%), with the first 4 splits" in page
+    first = short_tuning.first_splits(content["results"], 2)
+    assert {tuple(splits) for splits in first.values()} == {("0", "1")}
 
 
 def verdict_of(difference: float) -> str:
@@ -354,6 +372,11 @@ def test_constants_are_counted_and_not_compared() -> None:
     # one half of the labels right by chance, with a gap
     chance = _content([_searched(0.7)] * 2, [_searched(0.5)] * 2)
     assert short_tuning.constants(chance["results"], "fairgbm") == 0
+    # a good candidate without a gap
+    gapless = _searched(0.7)
+    gapless["cells"]["gap_max@0.05"]["test"]["gap_max"] = 0.0
+    good = _content([gapless] * 2, [_searched(0.6)] * 2)
+    assert short_tuning.constants(good["results"], "fairgbm") == 0
     means = short_tuning.means(content["results"])
     assert means == {"evenhand": pytest.approx(0.7), "fairgbm": pytest.approx(0.6)}
 

@@ -23,6 +23,8 @@ import yaml
 from typer.testing import CliRunner
 
 ROWS = 400
+# Arguments of boosting that is trained in no time.
+SMALL = {"n_steps": 4, "max_depth": 2, "n_iter_no_change": None, "n_jobs": 1}
 SECRET_GROUP = "zzyzx-group"  # never in the contract; wherever a message shows it, it has leaked
 SECRET_ID = "ID-77-SECRET"
 

@@ -93,3 +93,32 @@ def test_the_first_answer_and_the_first_within_limits_are_timed() -> None:
         "first_within_seconds": 8.0,
         "first_within_cpu_seconds": 9.0,
     }
+
+
+def test_a_finished_study_keeps_time_for_the_end_too(tmp_path: Path) -> None:
+    """Also where no further model is judged, the answer is prepared before what follows."""
+    metrics = {"auc": {"value": 0.7}}
+    known = [Trial(0, "default", "judged", metrics=metrics, method="gbdt", seconds=8.0)]
+    plan = SimpleNamespace(
+        aim=Aim(("auc",)),
+        tune=SimpleNamespace(prefer=None, until_gain=None, trials=1),
+        methods={},
+        proofs=(),
+        alternative=None,
+        first="auc",
+    )
+    study = SimpleNamespace(answered=lambda aim: known, search=lambda *_, **__: None)
+    budget = Budget(100.0, started=0.0, clock=lambda: 0.0, reserve=-0.5)
+    prepared: list[Any] = []
+    tune_search.search(
+        plan,  # type: ignore[arg-type]
+        SimpleNamespace(plan=SimpleNamespace(fixed=[])),  # type: ignore[arg-type]
+        study,  # type: ignore[arg-type]
+        Store(str(tmp_path / "store")),
+        lambda *_: None,
+        budget=budget,
+        on_best=prepared.append,
+    )
+    assert prepared == [known]
+    # twice its judgement, and three more judgements without a baseline's time to go by
+    assert budget.reserve == budget.writing + 16.0 + 24.0

@@ -33,13 +33,14 @@ from evenhand.flows.tune_answer import (
 from evenhand.flows.tune_champion import (
     HeldSearch,
     add_certificate,
+    chosen_alternative,
     held_in_time,
-    is_unheld,
     judge_champion,
     judge_gap,
     keep_equally_good,
     record_alternative,
     stated_confidence,
+    why_not_held,
 )
 from evenhand.flows.tune_deadline import Deadline
 from evenhand.flows.tune_ending import Ending
@@ -65,7 +66,6 @@ from evenhand.tasks.execution.step import (
     report_progress,
 )
 from evenhand.tasks.execution.store import Store
-from evenhand.tasks.tuning.alternatives_text import NOT_ALL_SOUGHT, NOT_HELD
 from evenhand.tasks.tuning.study_document import (
     ONE_MODEL,
     READ,
@@ -153,9 +153,7 @@ def _answer(
     where there was no time for any.
     """
     plan = searched.plan
-    chosen = answer(plan.aim, searched.trials, plan.tune.prefer)
-    if held.alternative is not None:
-        chosen = held.alternative.trial
+    chosen = command.ending.finished(partial(_chosen, searched, held))
     if chosen is None:
         # not of models that were judged on a part of the rows: on all they may have what they lack
         finished = searched.study.trials()
@@ -218,12 +216,12 @@ def _document(searched: Searched, held: HeldSearch) -> dict[str, Any]:
         plan.tune.prefer,
         searched.study.folder.name,
         searched.trials,
-        None if held.alternative is None else held.alternative.trial,
+        chosen_alternative(searched, held),
         confidence=stated_confidence(plan),
     )
-    if is_unheld(searched, held):
-        text = NOT_HELD if held.is_complete else NOT_ALL_SOUGHT
-        document["caveat"] = f"{text[0].upper()}{text[1:]}."
+    reason = why_not_held(searched, held)
+    if reason is not None:
+        document["caveat"] = f"{reason[0].upper()}{reason[1:]}."
     return document
 
 
@@ -314,12 +312,25 @@ def _searched(
                         progress=progress,
                         on_best=on_best,
                     )
-            trials = study.answered(plan.aim)
-            error = command.ending.error
-            if error is not None and answer(plan.aim, trials, plan.tune.prefer) is None:
-                raise error
             # while the study is held: another command might go on with it
-            return Searched(plan, rows, study, trials, study.stream())
+            searched = command.ending.finished(partial(_found, plan, rows, study))
+            error = command.ending.error
+            if error is not None and _chosen(searched, HeldSearch()) is None:
+                raise error
+            return searched
+
+
+def _found(plan: TunePlan, rows: Rows, study: Study) -> Searched:
+    """Return what a study has so far."""
+    return Searched(plan, rows, study, study.answered(plan.aim), study.stream())
+
+
+def _chosen(searched: Searched, held: HeldSearch) -> Trial | None:
+    """Return the answer of the trials; None without one."""
+    chosen = chosen_alternative(searched, held)
+    if chosen is None:
+        chosen = answer(searched.plan.aim, searched.trials, searched.plan.tune.prefer)
+    return chosen
 
 
 def _check_preferred(plan: TunePlan, trials: Sequence[Trial]) -> None:

@@ -132,8 +132,14 @@ def with_champion(
             f"alternative_to {name!r} is a job of another table or contract: an alternative is "
             "measured on the same rows."
         )
-    changed = champion.model_copy(update={"tune": tune, "name": job.name})
-    return changed, champion_folder, Alternative(name, champion.name, no_worse)
+    changes: dict[str, Any] = {"tune": tune, "name": job.name}
+    changed = champion
+    if champion_folder != folder:
+        # the tuned job is written next to the searched one: its files are named from there
+        changed = compared_job.job
+        changes |= {"table": job.table, "contract": job.contract}
+    changed = changed.model_copy(update=changes)
+    return changed, folder, Alternative(name, champion.name, no_worse)
 
 
 def _published_by(resolved: ResolvedJob, name: str, store_url: str | None) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from evenhand.tasks.tuning.study_document import (
     caveats,
     compromise,
     exit_code_of,
+    no_time_and_kept,
     no_time_for,
     no_time_for_champion,
     nothing_judged,
@@ -44,6 +45,10 @@ def unjudged_answer(plan: TunePlan, what: str = ONE_MODEL) -> PreparedAnswer:
     """Return the job that is written if the time ends before `what`."""
     if plan.alternative is not None:
         return PreparedAnswer(plan.target, None, 4, no_time_for_champion(plan.time_limit))
+    if plan.target.exists():
+        # of an earlier search, which may have judged it
+        message = no_time_and_kept(what, plan.time_limit, plan.target)
+        return PreparedAnswer(plan.target, None, 4, message)
     message = no_time_for(what, plan.time_limit, plan.target)
     return PreparedAnswer(plan.target, unjudged_text(plan), 4, message, plan.overwrites)
 
@@ -63,7 +68,7 @@ def left_unjudged(command: Command, plan: TunePlan, trials: Sequence[Trial]) -> 
     """
     if not plan.time_limit or plan.alternative is not None:
         return nothing_judged(trials)
-    message = nothing_judged(trials, plan.target)
+    message = nothing_judged(trials, plan.target, is_kept=plan.target.exists())
     prepared = replace(unjudged_answer(plan), exit_code=3, message=message)
     _write(prepared, command.deadline)
     return message

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from evenhand.fairlib.tuning.budget import Budget
-from evenhand.fairlib.tuning.study import CONFIDENCE, Trial
+from evenhand.fairlib.tuning.study import BY_VALUE, CONFIDENCE, Trial
 from evenhand.flows.engine import Steps, Verdict, describe_fault
 from evenhand.flows.tune_alternatives import (
     MOST_EXAMINED,
@@ -30,7 +30,12 @@ from evenhand.flows.tune_alternatives import (
     people_per_row,
     record_content,
 )
-from evenhand.flows.tune_equally_good import keep_models, keeps_models, time_for_keeping
+from evenhand.flows.tune_equally_good import (
+    different_settings,
+    keep_models,
+    keeps_models,
+    time_for_keeping,
+)
 from evenhand.flows.tune_plan import TunePlan
 from evenhand.flows.tune_search import Rows, decisions_of, judge_in
 from evenhand.flows.tune_shared import Command, Searched
@@ -39,6 +44,7 @@ from evenhand.tasks.errors import EvenhandError, InputError
 from evenhand.tasks.execution.dataset import read_dataset
 from evenhand.tasks.execution.step import described
 from evenhand.tasks.execution.store import Store
+from evenhand.tasks.tuning.alternatives_text import NOT_ALL_SOUGHT, NOT_HELD, UNSURE_LIMITS
 from evenhand.tasks.tuning.study_document import facts_of_space
 from evenhand.tasks.tuning.trial_search import ALL, JOB, Candidate, rounded_metrics
 
@@ -149,19 +155,44 @@ def stated_confidence(plan: TunePlan) -> float | None:
     return plan.confidence or CONFIDENCE
 
 
-def is_unheld(searched: Searched, held: HeldSearch) -> bool:
-    """Whether there are alternatives by the values, and none is known that keeps its utility on
-    unseen rows.
+def chosen_alternative(searched: Searched, held: HeldSearch) -> Trial | None:
+    """Return the alternative that is preferred to the best one by the values: the one that keeps
+    its utility on unseen rows, or the best that keeps the limits of ``where`` with the confidence
+    that was asked for; None without either.
+    """
+    if held.alternative is not None:
+        return held.alternative.trial
+    confidence = searched.plan.confidence
+    if confidence is None or confidence == BY_VALUE:
+        return None
+    candidates = _candidates(searched, confidence)
+    return candidates[0] if candidates else None
+
+
+def why_not_held(searched: Searched, held: HeldSearch) -> str | None:
+    """Say why the alternative by the values is not shown to keep on unseen rows what it keeps on
+    these; None where it is, where there is none, or where only values count.
+    """
+    plan = searched.plan
+    if held.alternative is not None or not _candidates(searched):
+        return None
+    if not _candidates(searched, plan.confidence):
+        return UNSURE_LIMITS.format(confidence=plan.confidence)
+    assert plan.alternative is not None, "there are candidates"
+    if not has_chance(plan.alternative, plan.confidence or UTILITY_CONFIDENCE):
+        return None
+    return NOT_HELD if held.is_complete else NOT_ALL_SOUGHT
+
+
+def _candidates(searched: Searched, confidence: float | None = None) -> list[Trial]:
+    """Return the alternatives by the values; with a `confidence` those that keep the limits of
+    ``where`` with it.
     """
     alternative = searched.plan.alternative
-    if alternative is None or held.alternative is not None:
-        return False
-    level = searched.plan.confidence or UTILITY_CONFIDENCE
-    is_found = bool(
-        judged_champion(searched.trials)
-        and better_alternatives(searched.plan.aim, searched.trials, len(alternative.no_worse))
-    )
-    return is_found and has_chance(alternative, level)
+    if alternative is None or judged_champion(searched.trials) is None:
+        return []
+    kept = len(alternative.no_worse)
+    return better_alternatives(searched.plan.aim, searched.trials, kept, confidence)
 
 
 def keep_equally_good(
@@ -213,7 +244,9 @@ def add_certificate(
     if held.alternative is not None:
         content["held"] = held.alternative.to_json(plan.aim, champion)
         content["held_sought"] = True
-    good = equally_good(plan.aim, searched.trials, len(alternative.no_worse))
+    content["not_held"] = why_not_held(searched, held)
+    as_good = equally_good(plan.aim, searched.trials, len(alternative.no_worse))
+    good = different_settings(plan, champion, as_good, searched.rows.count)
     reference = decisions_of(plan, searched.rows, store, [champion])
     if reference:
         data = read_dataset(store.fetch(searched.rows.train))

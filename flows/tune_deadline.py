@@ -33,6 +33,7 @@ PAUSE_S = 0.25
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
 
+KEPT = "{} of an earlier search was kept"
 PAGELESS = "the time ended before the page was written; the job is in {}."
 
 
@@ -182,12 +183,25 @@ JOBS = Path(__file__).parent / "jobs"
 LIMIT = re.compile(r"\s*([^<>=]+?)\s*(>=|<=)\s*([0-9.eE+-]+)\s*")
 
 
-def unplanned_answer(job: str, limits: Sequence[str], *, force: bool) -> PreparedAnswer | None:
+TOO_SHORT = "the time ended before the search began: give more --minutes."
+
+
+def unplanned_answer(
+    job: str,
+    limits: Sequence[str],
+    *,
+    force: bool,
+    overrides: Sequence[str] = (),
+    is_alternative: bool = False,
+) -> PreparedAnswer | None:
     """Return the job that is left where the time ends before the job was checked: its own, with the
     limits as gates; None where there is no such job, or its target may not be overwritten.
 
     Limits are those of the command, or else the job's own; a gate of the job that is at least as
-    strict stays. Nothing of ours is imported for it, as imports take long on a busy machine.
+    strict stays. A file of an earlier search stays too, as it may have been judged; and there is no
+    job in a search for alternatives, or with `overrides`, ``KEY=VALUE``, of other keys than those
+    of the search, which it would not have. Nothing of ours is imported for it, as imports take long
+    on a busy machine.
     """
     path = Path(job)
     target = Path(f"{job}.tuned.yaml")
@@ -200,6 +214,10 @@ def unplanned_answer(job: str, limits: Sequence[str], *, force: bool) -> Prepare
     keys = _keys_of_job(file)
     if not file.is_file() or keys is None or (target.exists() and not force):
         return None
+    if target.exists():
+        return PreparedAnswer(target, None, 4, f"{TOO_SHORT[:-1]}; {KEPT.format(target)}.")
+    if is_alternative or keys.is_alternative or not all(map(_is_of_search, overrides)):
+        return PreparedAnswer(target, None, 4, TOO_SHORT)
     gates: dict[str, dict[str, float]] = {}
     for metric, sign, value in map(_parts_of_limit, limits or keys.where):
         if metric:
@@ -210,6 +228,9 @@ def unplanned_answer(job: str, limits: Sequence[str], *, force: bool) -> Prepare
             else:
                 gate["max"] = min(value, gate.get("max", value))
     content = {"name": keys.name, "base": base, "description": UNPLANNED, "gates": gates}
+    if any("&" in metric for metric in gates):
+        # else a run would not measure them
+        content["evaluate"] = {"intersections": True}
     # JSON is YAML
     text = json.dumps(content, indent=1) + "\n"
     message = (
@@ -226,6 +247,12 @@ class _JobKeys:
     name: str = ""
     gates: dict[str, Any] = field(default_factory=dict)
     where: list[str] = field(default_factory=list)
+    is_alternative: bool = False  # whether an alternative to a model is searched
+
+
+def _is_of_search(override: str) -> bool:
+    """Whether an override is of a key of the section `tune`, which the left job does not have."""
+    return override.startswith("tune.")
 
 
 def _keys_of_job(file: Path, above: Sequence[Path] = ()) -> _JobKeys | None:
@@ -256,6 +283,7 @@ def _keys_of_job(file: Path, above: Sequence[Path] = ()) -> _JobKeys | None:
             return None
         keys.gates |= inherited.gates
         keys.where = inherited.where or keys.where
+        keys.is_alternative = inherited.is_alternative or keys.is_alternative
     keys.name = str(content.get("name") or (file.stem if file.parent == JOBS else ""))
     gates = content.get("gates") or {}
     tune = content.get("tune") or {}
@@ -265,6 +293,7 @@ def _keys_of_job(file: Path, above: Sequence[Path] = ()) -> _JobKeys | None:
     for metric, gate in gates.items():
         keys.gates[metric] = {**_numbers_of(keys.gates.get(metric)), **_numbers_of(gate)}
     keys.where = [str(text) for text in tune.get("where") or keys.where]
+    keys.is_alternative = bool(tune.get("alternative_to") or keys.is_alternative)
     return keys
 
 
@@ -305,8 +334,13 @@ def write_whole(answer: PreparedAnswer) -> None:
             return
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(answer.target))
     unfinished = answer.target.with_name(f".{answer.target.name}.{os.getpid()}")
-    unfinished.write_text(answer.text, encoding="utf-8")
-    unfinished.replace(answer.target)
+    try:
+        unfinished.write_text(answer.text, encoding="utf-8")
+        unfinished.replace(answer.target)
+    except OSError:
+        # as on a full disk: nothing half-written is left
+        unfinished.unlink(missing_ok=True)
+        raise
 
 
 def _say(stream: int, line: str) -> None:

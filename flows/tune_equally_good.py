@@ -19,6 +19,7 @@ from evenhand.flows import classifier_jobs as classifier
 from evenhand.flows.engine import Steps
 from evenhand.flows.resolved_job import ResolvedJob
 from evenhand.tasks.errors import InputError, disk_is_full
+from evenhand.tasks.tuning.trial_search import RANDOM, SEARCH
 
 if TYPE_CHECKING:
     from evenhand.flows.tune_alternatives import Alternative
@@ -60,6 +61,34 @@ def time_for_keeping(budget: Budget) -> Callable[[], bool]:
         return lambda: budget.search_left <= 0
     end = time.monotonic() + max(LEAST_S, MOST_OF_THE_TIME * budget.spent)
     return lambda: time.monotonic() >= end
+
+
+def different_settings(
+    plan: TunePlan, champion: Trial, good: Sequence[Trial], rows: int
+) -> list[Trial]:
+    """Return the settings that are as good, each once, without the champion's own.
+
+    What the search itself drew is compared by its parts; the models before it also by the jobs that
+    they are, as the defaults of a method may be the champion, or a control. `rows` is the number of
+    training rows.
+    """
+    by_key: dict[str, Trial] = {}
+    for trial in good:
+        by_key.setdefault(_key(trial), trial)
+    seen = {_signature(plan.tuned(champion, rows))}
+    different = []
+    for trial in by_key.values():
+        if trial.kind not in (SEARCH, RANDOM):
+            try:
+                signature = _signature(plan.tuned(trial, rows))
+            except InputError:
+                # no job that runs, so no copy of one that does
+                signature = _key(trial)
+            if signature in seen:
+                continue
+            seen.add(signature)
+        different.append(trial)
+    return different
 
 
 def drawn_jobs(

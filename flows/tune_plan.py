@@ -16,6 +16,7 @@ from typing import Any
 
 from evenhand.data_contracts.yaml_writer import comment, dump_plainly
 from evenhand.fairlib.catalogue import better, group_metrics
+from evenhand.fairlib.evaluation.gates import CONTROLS as GATE_CONTROLS
 from evenhand.fairlib.methods.registry import METHODS, method_class
 from evenhand.fairlib.tuning import space as spaces
 from evenhand.fairlib.tuning.study import (
@@ -61,6 +62,7 @@ from evenhand.flows.tune_rules import (
 )
 from evenhand.flows.workers import check_engine
 from evenhand.tasks.errors import InputError, input_errors
+from evenhand.tasks.evaluating.control_names import SIMPLE_MITIGATIONS
 from evenhand.tasks.tuning.trial_search import DEFAULT, FIRST_PART, JOB, Candidate, Plan, Rule
 from evenhand.tasks.written_input import listed_metrics, nearest, not_known
 
@@ -238,6 +240,7 @@ def make_plan(
             f"job {job.name} has been tuned already: tune the job that it was made from."
         )
     with input_errors(f"job {job.name}: tune: ", InputError):
+        _check_gates(resolved.job)
         aim = _aim(resolved, alternative)
         proofs = _proofs(resolved, alternative)
         variants = _variants(resolved, aim, proofs)
@@ -245,6 +248,8 @@ def make_plan(
         # the job as it is is judged too, also where its method is not searched
         variants.setdefault(resolved.method, resolved)
         rules = rules_of(resolved, aim, proofs)
+    if target.is_dir():
+        raise InputError(f"{target} is a folder, where the tuned job's file goes: move it away.")
     if target.exists() and not force:
         raise InputError(f"{target} exists: give --force to overwrite it, or move it away.")
     if not os.access(target.parent, os.W_OK):
@@ -264,6 +269,20 @@ def make_plan(
         overwrites=force,
         is_choice=_is_choice(overrides),
     )
+
+
+def _check_gates(job: Job) -> None:
+    """Refuse gates that compare with a simple mitigation: the answer may be a model without
+    mitigation, which is not compared with any, so that no run of its job could be judged.
+    """
+    for metric, gate in job.gates.items():
+        for key in gate:
+            if GATE_CONTROLS.get(key) in SIMPLE_MITIGATIONS:
+                raise InputError(
+                    f"the gate {metric!r} has {key}, which a model without mitigation cannot have, "
+                    'and such a model may be the answer: search with --set "gates={}", then write '
+                    "the gates into the tuned job, or use better_than_blind."
+                )
 
 
 def _is_choice(overrides: Sequence[str]) -> bool:
@@ -968,7 +987,12 @@ def unjudged_text(plan: TunePlan) -> str:
             method = name
             break
     arguments = {key: item.default for key, item in plan.methods[method].items()}
-    limited = [limit.value for limit in plan.aim.limits]
+    # a metric that must be at least something, such as the impact ratio, needs equal rates
+    limited = []
+    for limit in plan.aim.limits:
+        is_of_groups = limit.metric.partition(".")[0] in CRITERIA
+        if is_of_groups and limit.sign == "<=":
+            limited.append(limit.value)
     unjudged_tolerance = UNJUDGED_SHARE * min(limited, default=0.0)
     rule = min(
         (rule for rule in plan.rules if rule.tolerance is not None),

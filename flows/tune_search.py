@@ -42,7 +42,7 @@ from evenhand.flows.tune_plan import (
     with_proxy_features,
 )
 from evenhand.flows.tune_rules import decision_of
-from evenhand.flows.workers import Pool, cores, make_pool
+from evenhand.flows.workers import DaskPool, Pool, cores, make_pool, shared_address
 from evenhand.tasks.errors import InputError, OutOfTime
 from evenhand.tasks.evaluating.control_names import CONTROLS, MAJORITY
 from evenhand.tasks.execution.dataset import Dataset, read_dataset
@@ -215,6 +215,9 @@ class Rows:
             "halving": bool(searched.parts),
             "search": _digest([train.sha256, folds, judged_by, describe_plan(searched)]),
         }
+        if plan.alternative is not None:
+            # so many limits, the first ones, follow from the metrics of a model
+            identity["no_worse"] = len(plan.alternative.no_worse)
         encoder = steps.output("preprocess", "encoder")
         checked = steps.output("contract", "checked")
         return cls(
@@ -406,7 +409,8 @@ def search(
     limit = budget or Budget()
     workers = 1
     if pool is not None:
-        workers = _workers(plan)
+        # those of a running cluster are not limited by the cores of this machine
+        workers = pool.size
 
     judge = judge_in(plan, rows, store, pool, limit)
 
@@ -435,11 +439,16 @@ def search(
 def judge_in(plan: TunePlan, rows: Rows, store: Store, pool: Pool | None, limit: Budget) -> Judge:
     """Return what judges a candidate in the `pool`'s workers or in this process, within the time
     limit.
+
+    Raises an error unless the workers of a running cluster have our versions, and see the store.
     """
+    if isinstance(pool, DaskPool) and plan.tune.address is not None:
+        pool.check(store)
+    store_address = shared_address(store)
 
     def judge(candidate: Candidate, rules: Sequence[Rule], part: int) -> Judgement:
         parameters, inputs = judging(plan, rows, candidate, rules, part=part)
-        arguments = (store.url, parameters, inputs, _modules(plan, candidate))
+        arguments = (store_address, parameters, inputs, _modules(plan, candidate))
         judgement: Judgement
         if pool is None:
             judgement = judged(*arguments)
@@ -568,9 +577,12 @@ class SearchProgress:
         if missed > 0:
             return f"limits missed by {missed:.3g}"
         chances = [row.chance for row in rows if row.chance is not None]
-        if not chances:
+        if len(chances) < len(rows):
             return "limits kept by the values"
-        return f"limits kept with a chance of {shown_chance(min(chances))}"
+        smallest = shown_chance(min(chances))
+        if len(rows) > 1:
+            return f"each limit kept with a chance of {smallest} or more"
+        return f"limit kept with a chance of {smallest}"
 
     def line(self) -> str:
         """Return the present line."""
@@ -639,7 +651,11 @@ class _AfterTrial:
         if not quick or not judged_methods.issuperset(quick):
             return
         self.has_checked_limits = True
-        unreachable = out_of_reach(self.plan.aim, trials)
+        limits = self.plan.aim.limits
+        if self.plan.alternative is not None:
+            # the model that alternatives are looked for to keeps the limits that follow from it
+            limits = limits[len(self.plan.alternative.no_worse) :]
+        unreachable = out_of_reach(self.plan.aim, trials, limits)
         if unreachable is not None:
             raise InputError(f"{unreachable}.")
 
@@ -735,18 +751,24 @@ def judged(
     """Judge a candidate, or take its results from the cache if it was judged before.
 
     The durations are measured here, in the process that judges: for its caller the start of that
-    process counts too.
+    process counts too. A judgement from the cache has the duration that it had, as what is trained
+    next on these rows, such as the winner, takes about as long.
     """
     started = time.perf_counter()
     cpu_before = time.process_time()
     store = Store(store_url)
     with listen(None):
-        record, _ = run_step(
+        record, was_known = run_step(
             store, JUDGE, step_key(JUDGE, parameters, inputs, modules), parameters, inputs
         )
     content = json.loads(store.fetch(record.outputs["judged"]).read_text())
     seconds = time.perf_counter() - started
-    return Judgement(content["rules"], seconds, time.process_time() - cpu_before)
+    cpu_seconds = time.process_time() - cpu_before
+    if was_known:
+        # of the CPU it is an estimate: a judgement computes all the time, with one thread
+        seconds = max(seconds, record.seconds)
+        cpu_seconds = max(cpu_seconds, record.seconds)
+    return Judgement(content["rules"], seconds, cpu_seconds)
 
 
 def judging(

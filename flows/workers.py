@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import importlib.util
+import logging
 import multiprocessing
 import os
 import platform
@@ -23,6 +24,7 @@ from functools import partial
 from importlib import metadata
 from multiprocessing import resource_tracker
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
@@ -251,6 +253,8 @@ class DaskPool(Pool):
                 self._cluster = LocalCluster(
                     n_workers=workers,
                     threads_per_worker=1,
+                    # it warns about workers that are killed when the time is up
+                    silence_logs=logging.ERROR,
                     # the scheduler opens its HTTP port, by default 8787, without the dashboard too
                     dashboard_address="127.0.0.1:0",
                     scheduler_kwargs={"dashboard": False},
@@ -276,18 +280,42 @@ class DaskPool(Pool):
     def run_until(
         self, is_over: Callable[[], bool], function: Callable[..., Any], *arguments: Any
     ) -> Any:
-        """Call a function in a worker of the cluster, which goes on alone when the time is up."""
-        from concurrent.futures import CancelledError
+        """Call a function in a worker of the cluster.
 
+        When the time is up, a worker that was started here is killed, and one of a running cluster
+        ends the call alone.
+        """
         with _lost():
             future = self._client.submit(_on_core, self._cores, function, *arguments, pure=False)
             while not future.done():
                 if is_over():
-                    with contextlib.suppress(CancelledError):
-                        future.cancel()
+                    self._stop(future)
                     raise OutOfTime(NO_TIME)
                 time.sleep(LOOK_EVERY_S)
             return future.result()
+
+    def _stop(self, future: Any) -> None:
+        """Cancel a call, and kill the worker that runs it if it was started here: Dask starts
+        another.
+
+        A worker of a running cluster may run calls of others too, and Dask cannot end one alone.
+        """
+        from concurrent.futures import CancelledError
+
+        running = {}
+        started_here = []
+        if self._cluster is not None:
+            # which worker has the call is not known once it is cancelled
+            running = self._client.processing()
+            started_here = list(self._cluster.workers.values())
+        # first: Dask repeats the call of a killed worker
+        with contextlib.suppress(CancelledError):
+            future.cancel()
+        for worker in started_here:
+            has_call = future.key in running.get(worker.worker_address, ())
+            if has_call and worker.pid is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(worker.pid, signal.SIGKILL)
 
     def check(self, store: Store) -> list[float]:
         """Raise an error unless all workers have our code and libraries, and see the store.
@@ -297,8 +325,12 @@ class DaskPool(Pool):
         here = _versions()
         probe = store.path("tmp", f"probe-{uuid.uuid4().hex}")
         store.filesystem.pipe_file(probe, b"")
+        address = store.filesystem.unstrip_protocol(probe)
+        if store.is_local:
+            # workers get the path of the store without links
+            address = str(Path(probe).resolve())
         try:
-            facts = self._client.run(_facts, store.filesystem.unstrip_protocol(probe))
+            facts = self._client.run(_facts, address)
         except (ImportError, AttributeError, TypeError):
             raise NotCarriedOut(
                 f"a Dask worker lacks evenhand {here['evenhand']}: install it there."
@@ -313,8 +345,8 @@ class DaskPool(Pool):
             _check_worker(worker, versions, here)
             if not sees_store:
                 raise InputError(
-                    f"the Dask worker {worker} does not see the store {_shared(store)}: set "
-                    "EVENHAND_STORE to a folder that all machines share, or to a URL."
+                    f"the Dask worker {worker} does not see the store {shared_address(store)}: "
+                    "set EVENHAND_STORE to a folder that all machines share, or to a URL."
                 )
         # Dask ends a worker that takes more than its limit
         limits = []
@@ -392,9 +424,8 @@ def steps_on(address: str, store: Store) -> Iterator[ExecutionContext]:
             together = 1
             if "method" in parameters and "on_disk" in parameters:
                 together = training_workers(parameters["method"], free)
-            pools[0].run(
-                _run_step, _shared(store), name, key, dict(parameters), dict(inputs), together
-            )
+            step = (name, key, dict(parameters), dict(inputs))
+            pools[0].run(_run_step, shared_address(store), *step, together)
             return True
 
         # the list is filled when the cluster is asked
@@ -424,9 +455,8 @@ def steps_until(
     def carry(
         name: str, key: str, parameters: Mapping[str, Any], inputs: Mapping[str, Artifact]
     ) -> bool:
-        pool_of(name).run_until(
-            is_over, _run_one_step, _shared(store), name, key, dict(parameters), dict(inputs)
-        )
+        step = (name, key, dict(parameters), dict(inputs))
+        pool_of(name).run_until(is_over, _run_one_step, shared_address(store), *step)
         return True
 
     return ExecutionContext(carry=carry)
@@ -442,8 +472,8 @@ def _run_one_step(
     _named_errors(run_step, Store(url), STEPS[name], key, parameters, inputs)
 
 
-def _shared(store: Store) -> str:
-    """Address of a store in other processes."""
+def shared_address(store: Store) -> str:
+    """Return the address of a store for other processes, whose working folder may be another."""
     if store.is_local:
         return str(store.local.resolve())
     return store.url

@@ -136,11 +136,12 @@ def check_labels(groups: Groups, labels: Int) -> None:
     """
     counts = np.zeros((len(groups.names), 2), np.int64)
     np.add.at(counts, (groups.codes, labels), 1)
-    for group, label in np.argwhere(counts == 0):
+    for _, label in np.argwhere(counts == 0):
+        # the group has few people, so that it is not named
         ordinal = ("first", "second")[label]
         raise ValueError(
-            f"the group {groups.names[group]!r} of {groups.subject} has none of the training rows "
-            f"with the {ordinal} label: its error rates are not known."
+            f"a group of {groups.subject} has none of the training rows with the {ordinal} label: "
+            "its error rates are not known."
         )
 
 

@@ -204,8 +204,8 @@ class Aim:
         return text
 
     def found(self, limit: Limit, metrics: Estimates) -> float | None:
-        """The number that a limit is compared with: the metric of unseen rows is worse than it
-        with a chance of at most one less the confidence.
+        """The number that a limit is compared with: the value, or what the metric of unseen rows
+        is worse than with a chance of at most one less the confidence, whichever is worse.
 
         Parameters
         ----------
@@ -226,10 +226,8 @@ class Aim:
             if limit.sign == ">=":
                 level = 1.0 - level
                 worse = min
-            number = quantile_of(metric[UNSEEN], level)
-            if self.confidence_of_search < BY_VALUE:
-                return worse(value, number)
-            return number
+            # a small group that unseen rows would be too few of counts in the value
+            return worse(value, quantile_of(metric[UNSEEN], level))
         end = _end(limit, metric, UNSEEN_ENDS)
         if value is None or end is None:
             return value
@@ -691,7 +689,9 @@ class OutOfReach:
         )
 
 
-def out_of_reach(aim: Aim, trials: Sequence[Trial]) -> OutOfReach | None:
+def out_of_reach(
+    aim: Aim, trials: Sequence[Trial], limits: Sequence[Limit] | None = None
+) -> OutOfReach | None:
     """Return a limit that the first models show to be out of reach, if there is one.
 
     They are boosting and logistic regression under all rules of decisions. Nobody can prove what no
@@ -704,13 +704,15 @@ def out_of_reach(aim: Aim, trials: Sequence[Trial]) -> OutOfReach | None:
         Objectives and limits.
     trials : sequence of Trial
         Of the first models.
+    limits : sequence of Limit, optional
+        Those of the aim that are looked at; default: all. Others are kept by a model that there is.
 
     Returns
     -------
     OutOfReach or None
     """
     candidates = [trial for trial in trials if is_candidate(trial)]
-    for limit in aim.limits:
+    for limit in aim.limits if limits is None else limits:
         unreachable = _out_of_reach(aim, limit, candidates)
         if unreachable is not None:
             return unreachable

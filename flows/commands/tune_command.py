@@ -14,7 +14,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evenhand.flows.tune_deadline import INTERRUPTS, Deadline, unplanned_answer
+from evenhand.flows.tune_deadline import (
+    INTERRUPTS,
+    Deadline,
+    PreparedAnswer,
+    unplanned_answer,
+)
 
 if TYPE_CHECKING:
     from evenhand.flows.engine import Verdict
@@ -50,7 +55,7 @@ def tune(
     deadline = _deadline(began, age_s, given.get("minutes"), as_json=as_json, direct=direct)
     if deadline is not None and not show_status:
         end_at_interrupts(as_json=as_json)
-        deadline.prepare(unplanned_answer(job, given.get("where") or (), force=force))
+        deadline.prepare(_first_answer(job, given, overrides or (), seed, force=force))
         check_what_is_asked(given)
     chosen = _all_overrides(overrides or (), given, seed)
     if show_status:
@@ -87,6 +92,28 @@ def tune(
     if deadline is not None:
         deadline.disarm()
     return ended.finish(lambda verdict, seconds: _print(verdict, study, seconds), document)
+
+
+def _first_answer(
+    job: str,
+    given: Mapping[str, Any],
+    overrides: Sequence[str],
+    seed: int | None,
+    *,
+    force: bool,
+) -> PreparedAnswer | None:
+    """Return what is left where the time ends before the job is read."""
+    others = list(overrides)
+    if seed is not None:
+        others.append(f"seed={seed}")
+    of_search = [text for text in others if text.startswith("tune.alternative_to=")]
+    return unplanned_answer(
+        job,
+        given.get("where") or (),
+        force=force,
+        overrides=others,
+        is_alternative=bool(given.get("alternative_to") or of_search),
+    )
 
 
 def _all_overrides(

@@ -15,6 +15,11 @@ NOT_HELD = (
     "would show it"
 )
 
+UNSURE_LIMITS = (
+    "no alternative keeps the limits of --where on unseen rows with a chance of {confidence:g}: "
+    "give a lower --confidence, or collect more rows"
+)
+
 NOT_ALL_SOUGHT = (
     "not all alternatives were examined for one that is no worse on unseen rows too: there are "
     "more than 3,000, or time or their kept decisions were lacking"
@@ -46,7 +51,7 @@ def bound_sentences(content: Mapping[str, Any]) -> list[str]:
     depend.
     """
     sentences = []
-    if content["alternative_gap"] > 0 and _is_sought(content):
+    if content["alternative_gap"] > 0 and (_is_sought(content) or content.get("not_held")):
         sentences.append(_held_sentence(content))
     sentences.append(_share_sentence(content))
     sentences += _mean_gain_sentences(content)
@@ -171,7 +176,8 @@ def _held_sentence(content: Mapping[str, Any]) -> str:
     """Say which alternative keeps its utility on unseen rows."""
     held = content.get("held")
     if held is None:
-        return NOT_HELD
+        # studies of older versions lack it
+        return str(content.get("not_held") or NOT_HELD)
     return (
         f"number {held['number']}, with {content['metric']} {held['value']:.3g}, is no worse on "
         f"unseen rows with a chance of {shown_chance(held['chance'])}"

@@ -23,7 +23,7 @@ from evenhand.fairlib.tuning.study import (
     shown_chance,
     standings,
 )
-from evenhand.tasks.pages.fronts.tune_front import holds, label_of, trial_of
+from evenhand.tasks.pages.fronts.tune_front import asked_limits, holds, label_of, trial_of
 
 
 def study_document(
@@ -41,6 +41,8 @@ def study_document(
     `winner` is given. Limits are said to be kept by the `confidence`, by default that of the study.
     """
     study_aim = aim_of(identity)
+    # studies of older versions, and searches for no alternative, lack it
+    of_model = identity.get("no_worse", 0)
     aim = settled(study_aim, trials)
     first = prefer or aim.objectives[0]
     winner = winner or best(aim, trials, prefer)
@@ -53,7 +55,7 @@ def study_document(
         stated_aim = study_aim
         if confidence is not None:
             stated_aim = replace(study_aim, confidence=confidence)
-        chosen_standings = _standings(stated_aim, chosen)
+        chosen_standings = _standings(stated_aim, chosen, of_model)
     metrics = list(dict.fromkeys([*aim.metrics, first]))
     return {
         **{key: identity[key] for key in ("job", "level", "methods", "decisions", "halving")},
@@ -61,7 +63,7 @@ def study_document(
         "aim": str(aim),
         "objectives": list(aim.objectives),
         "prefer": first,
-        "limits": [asdict(limit) | {"text": str(limit)} for limit in aim.limits],
+        "limits": _limit_rows(aim, of_model),
         "confidence": aim.confidence_of_search,
         "confidence_asked": confidence or study_aim.confidence,
         "trials": [_trial_row(aim, trial, metrics) for trial in trials],
@@ -108,16 +110,30 @@ def _trial_row(aim: Aim, trial: Trial, metrics: Sequence[str]) -> dict[str, Any]
     return row
 
 
+def _limit_rows(aim: Aim, of_model: int) -> list[dict[str, Any]]:
+    """Return the limits as plain JSON; the first `of_model` are marked as following from the
+    metrics of a model on these rows.
+    """
+    rows = []
+    for place, limit in enumerate(aim.limits):
+        rows.append(asdict(limit) | {"text": str(limit), "of_model": place < of_model})
+    return rows
+
+
 def _number_of(trial: Trial | None) -> str | None:
     if trial is None:
         return None
     return trial.number
 
 
-def _standings(aim: Aim, chosen: Trial) -> list[dict[str, Any]]:
-    """Return how the chosen trial stands to each limit, as plain JSON."""
+def _standings(aim: Aim, chosen: Trial, of_model: int = 0) -> list[dict[str, Any]]:
+    """Return how the chosen trial stands to each limit, as plain JSON.
+
+    To the first `of_model` limits there is no chance: they are values of a model on these rows, and
+    unseen rows would change both.
+    """
     rows = []
-    for standing in standings(aim, chosen.metrics):
+    for place, standing in enumerate(standings(aim, chosen.metrics)):
         row = {
             "limit": str(standing.limit),
             "metric": standing.limit.metric,
@@ -128,6 +144,11 @@ def _standings(aim: Aim, chosen: Trial) -> list[dict[str, Any]]:
             "missed_by": standing.missed_by,
             "text": str(standing),
         }
+        if place < of_model and standing.kept_by is not None:
+            row["chance"] = None
+            row["kept_by"] = "model"
+            value = f"value {standing.value:.3g}"
+            row["text"] = f"{standing.limit}: kept, on the same rows as the model ({value})"
         rows.append(row)
     return rows
 
@@ -168,7 +189,8 @@ def compromise(document: Mapping[str, Any], target: Path) -> str:
     advice = ""
     if not misses:
         # by their values they are kept, with a smaller chance than was asked for
-        misses = [row["text"] for row in document["standings"] if row["kept_by"] != "chance"]
+        shown = ("chance", "model")
+        misses = [row["text"] for row in document["standings"] if row["kept_by"] not in shown]
         advice = f"; no trial reaches --confidence {document['confidence']:g}"
     return (
         f"{_none_of(count)} within the limits: the best compromise, number "
@@ -199,12 +221,18 @@ def failed_answer(reason: str, target: Path) -> str:
     )
 
 
-def nothing_judged(trials: Sequence[Trial], target: Path | None = None) -> str:
-    """Say in one line why no model could be judged, and which job is left in the `target`."""
+def nothing_judged(
+    trials: Sequence[Trial], target: Path | None = None, *, is_kept: bool = False
+) -> str:
+    """Say in one line why no model could be judged, and which job is left in the `target`: one with
+    default settings, or that of an earlier search, which `is_kept`.
+    """
     errors = [trial.error for trial in trials if trial.error]
     text = f"no trial could be judged: {errors[0]}"
     if target is None:
         return text
+    if is_kept:
+        return f"{text.rstrip('.')}; {target} of an earlier search was kept"
     return (
         f"{text.rstrip('.')}; {target} has default settings that were not judged, with the limits "
         "as gates"
@@ -228,6 +256,14 @@ def no_time_for_champion(time_limit: str) -> str:
     return (
         f"the {time_limit} ended before the champion was judged: run the same command again, which "
         "goes on from the finished steps, or give more --minutes."
+    )
+
+
+def no_time_and_kept(what: str, time_limit: str, target: Path) -> str:
+    """Say in one line before what the search ended, and that the job of an earlier one is left."""
+    return (
+        f"the {time_limit} ended before {what}: {target} of an earlier search was kept; the same "
+        "command with --force goes on from the finished steps, or give more --minutes."
     )
 
 
@@ -323,7 +359,7 @@ def _notes_on_gates(document: Mapping[str, Any]) -> list[str]:
     evidence = {row["limit"]: row["kept_by"] for row in document["standings"]}
     measured = document["test"] or {}
     gates = []
-    for limit in document["limits"]:
+    for limit in asked_limits(document):
         kept_by = evidence.get(limit["text"])
         if kept_by in (None, "proof"):
             # what screens trials for a proof is no limit of the user's; a proved one is a gate
@@ -350,7 +386,7 @@ def _notes_on_test(document: Mapping[str, Any]) -> list[str]:
             "the job’s gates do not pass on the test rows: `evenhand run` would not publish it"
         )
     measured = document["test"] or {}
-    for limit in document["limits"]:
+    for limit in asked_limits(document):
         value = measured.get(limit["metric"], {}).get("value")
         if value is not None and not holds(limit, measured):
             notes.append(

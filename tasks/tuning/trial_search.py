@@ -23,6 +23,7 @@ from evenhand.fairlib.tuning.space import Choice, Dimension, Space, Whole
 from evenhand.fairlib.tuning.study import Aim, Estimates, Trial, beats, is_kept, leading, within
 from evenhand.tasks.errors import (
     EvenhandError,
+    InputError,
     OutOfTime,
     ProcessLost,
     disk_is_full,
@@ -216,14 +217,23 @@ FACTOR = 4.0
 FIRST_PART = 3
 # A thread that waits for the first result looks at the time so often.
 LOOK_EVERY_S = 0.25
+# A look at all trials after a model holds up the others. With thousands of trials it takes long:
+# then looks take this share of the time.
+LONG_LOOK_S = 0.05
+SHARE_OF_LOOKS = 0.05
 # Random models before the search learns from those that were judged.
 STARTUP = 16
 # Constraint of a trial that failed: worse than missing a limit on shares by all that is possible.
 FAILED = 2.0
 # Metrics are written to so many digits.
 DIGITS = 6
-# Models that were drawn and would not end in time; after so many a search ends.
+# Models that were drawn one after another and would not end in time; after so many a search ends.
 MOST_POSTPONED = 20
+# A model that was stopped is run again where there is so many times as much time as it had.
+TIME_TO_GO_ON = 2.0
+STOPPED_AFTER = "stopped_after"
+# State of a model that the sampler drew, and for which there was no time.
+DROPPED = "dropped"
 
 
 class Study:
@@ -448,8 +458,26 @@ class Study:
         return optuna_quietly().trial.Trial(self._study, item._trial_id)
 
     def _begun(self) -> int:
-        """Return the number of models that are finished or running."""
-        return sum(item.state.name != "WAITING" for item in self._items())
+        """Return the number of models that are finished or running, without dropped ones."""
+        begun = 0
+        for item in self._items():
+            is_dropped = item.user_attrs.get("state") == DROPPED
+            begun += item.state.name != "WAITING" and not is_dropped
+        return begun
+
+    def _drop(self, trial: Any, candidate: Candidate) -> None:
+        """End a model that the sampler drew, and for which there is no time: it is not run when the
+        study goes on, as there may be very many.
+        """
+        _describe(trial, candidate, [], 0.0, DROPPED)
+        self._avoid(trial)
+
+    def _avoid(self, trial: Any) -> None:
+        """End a model without results, so that the sampler avoids its place: it ignores failed
+        trials, and prefers what it knows nothing of.
+        """
+        trial.set_constraint("failed", FAILED)
+        self._study.tell(trial, state=optuna_quietly().trial.TrialState.PRUNED)
 
     def _sampler(self, plan: Plan, number: int) -> Any:
         """Build the sampler of a trial: seeded by its number, as if no process had been killed.
@@ -504,9 +532,7 @@ class Study:
         _describe(trial, candidate, results, seconds, "judged" if kept else "pruned")
         best = leading(aim, [result["metrics"] for result in results if "metrics" in result])
         if not best:
-            # so the sampler learns to avoid the place: it ignores failed trials
-            trial.set_constraint("failed", FAILED)
-            self._study.tell(trial, state=states.PRUNED)
+            self._avoid(trial)
             return
         chosen = generator(plan.seed, f"told-{trial.number}").integers(len(best))
         metrics = best[int(chosen)]
@@ -543,6 +569,7 @@ class _Search:
     has_result: threading.Event = field(default_factory=threading.Event)
     has_begun: bool = False
     is_enough: bool = False  # what was found suffices the caller
+    next_look: float = -math.inf  # time of ``time.monotonic`` from which trials are looked at again
     # numbers of models whose process was lost, and of those that were lost one after another
     lost: set[int] = field(default_factory=set)
     lost_in_a_row: set[int] = field(default_factory=set)
@@ -575,7 +602,10 @@ class _Search:
                 return
             with self.guard:
                 candidate = drawn(trial, self.plan)
-            if self.pace.admits(candidate) and self._carry_out(trial, candidate):
+                is_admitted = self.pace.admits(candidate)
+                if not is_admitted and candidate.kind == SEARCH:
+                    self.study._drop(trial, candidate)
+            if is_admitted and self._carry_out(trial, candidate):
                 self._show()
 
     def _next_trial(self) -> Any:
@@ -583,20 +613,45 @@ class _Search:
         with self.guard:
             if self.is_enough or self.budget.search_left <= 0 or self.pace.is_over:
                 return None
-            if self.interrupted:
-                return self.study._reopened(self.interrupted.pop(0), self.plan)
+            while self.interrupted:
+                trial = self.study._reopened(self.interrupted.pop(0), self.plan)
+                if self._may_go_on(trial):
+                    return trial
             begun = self.study._begun()
             is_late = time.monotonic() >= self.until
             if begun >= self.most or (begun >= len(CONTROLS) and is_late):
                 return None
             return self.study._ask(self.plan)
 
+    def _may_go_on(self, trial: Any) -> bool:
+        """Whether a model that was stopped has a chance to end now; else it stays open, and leaves
+        its time to others. How long it takes is not known: for longer than it had.
+        """
+        if not self.budget.is_limited:
+            return True
+        needed = TIME_TO_GO_ON * trial.user_attrs.get(STOPPED_AFTER, 0.0)
+        return self.budget.search_left >= needed and self.pace.fits(drawn(trial, self.plan))
+
+    def _keep_stopped(self, trial: Any, started: float) -> None:
+        """Keep with a model that did not end in time how long it had."""
+        with self.guard:
+            seconds = self.budget.clock() - started
+            longest = max(seconds, trial.user_attrs.get(STOPPED_AFTER, 0.0))
+            trial.set_user_attr(STOPPED_AFTER, round(longest, 3))
+
     def _show(self) -> None:
         """Pass the trials that an answer is chosen from to the caller."""
         self.has_result.set()
-        if self.on_trial is not None:
-            with self.guard:
-                self.is_enough = self.on_trial(self.study.answered(self.plan.aim))
+        if self.on_trial is None:
+            return
+        with self.guard:
+            began = time.monotonic()
+            if began < self.next_look:
+                return
+            self.is_enough = self.on_trial(self.study.answered(self.plan.aim))
+            took_s = time.monotonic() - began
+            if took_s > LONG_LOOK_S:
+                self.next_look = began + took_s / SHARE_OF_LOOKS
 
     def _carry_out(self, trial: Any, candidate: Candidate) -> bool:
         """Judge a model under all rules, and report it to the study; an error makes it a failure.
@@ -608,10 +663,12 @@ class _Search:
         if not self._has_time_after_first_look(trial, candidate):
             return False
         started = time.perf_counter()
+        clock_started = self.budget.clock()
         try:
             judgement, goes_on = self._judgement(trial, candidate)
             self._machine_works()
         except OutOfTime:
+            self._keep_stopped(trial, clock_started)
             return False
         except Exception as caught:  # noqa: BLE001 - the other models go on
             if self.stopped.is_set() or self._stays_open(trial, candidate, caught):
@@ -663,7 +720,13 @@ class _Search:
             for part in self.plan.parts:
                 if not self.pace.admits(candidate, part=part):
                     raise OutOfTime
-                judgement = self.pace.timed(self.judge, candidate, rules, part=part)
+                try:
+                    judgement = self.pace.timed(self.judge, candidate, rules, part=part)
+                except InputError:
+                    # all folds may have what a part of the rows lacks, such as a label of a group
+                    break
+                if not any("metrics" in result for result in judgement.results):
+                    break
                 with self.guard:
                     goes_on = self.study._passes_rung(trial, judgement.results, self.plan.aim, part)
                 if not goes_on:
@@ -678,9 +741,11 @@ class _Search:
         """
         if not self.pace.wants_first_look(candidate) or self._has_answer():
             return True
+        started = self.budget.clock()
         try:
             self._look_first(trial, candidate)
         except OutOfTime:
+            self._keep_stopped(trial, started)
             return False
         self._show()
         return self.pace.admits(candidate, part=ALL)
@@ -756,11 +821,17 @@ class _Pace:
 
     @property
     def is_over(self) -> bool:
-        """Whether so many models were postponed that others would be, too."""
+        """Whether so many models in a row were postponed that others would be, too."""
         return self._postponed >= MOST_POSTPONED
 
     def admits(self, candidate: Candidate, *, part: int | None = None) -> bool:
-        """Whether a model would end in time; one that would not stays open."""
+        """Whether a model would end in time; those that would not are counted."""
+        admitted = self.fits(candidate, part=part)
+        self._postponed = 0 if admitted else self._postponed + 1
+        return admitted
+
+    def fits(self, candidate: Candidate, *, part: int | None = None) -> bool:
+        """Whether a model would end in time."""
         if not self._budget.is_limited:
             return True
         if part is None:
@@ -768,10 +839,7 @@ class _Pace:
             if candidate.kind == SEARCH:
                 part = max(self._plan.parts, default=ALL)
         work = _work(candidate, part)
-        admitted = self._budget.admits(work, self._once.get(work.name, 0.0))
-        if not admitted:
-            self._postponed += 1
-        return admitted
+        return self._budget.admits(work, self._once.get(work.name, 0.0))
 
     def wants_first_look(self, candidate: Candidate) -> bool:
         """Whether a model is judged on a part of the rows before it is judged on all folds.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,10 @@ from evenhand.fairlib.tuning.further_search import share_bound
 from evenhand.fairlib.tuning.study import Aim, Limit, Trial
 from evenhand.flows.cli import app
 from evenhand.flows.job_file import load_job
+from evenhand.flows.resolved_job import resolve
 from evenhand.flows.tune_alternatives import (
     Alternative,
+    HeldAlternative,
     NoWorse,
     against_champion,
     better_alternatives,
@@ -40,11 +43,17 @@ from evenhand.flows.tune_alternatives import (
     record_content,
     with_champion,
 )
-from evenhand.flows.tune_champion import seconds_for_holding
+from evenhand.flows.tune_champion import (
+    HeldSearch,
+    chosen_alternative,
+    seconds_for_holding,
+    why_not_held,
+)
 from evenhand.flows.tune_plan import make_plan
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.registry.ledger import Record
 from evenhand.tasks.registry.record_words import describe_record
+from evenhand.tasks.tuning.alternatives_text import NOT_ALL_SOUGHT, NOT_HELD
 from evenhand.tasks.tuning.trial_search import Candidate, Plan, Rule
 from tests.flows.people import Bench, make_people
 
@@ -106,6 +115,23 @@ def test_an_alternative_to_another_job_has_its_overrides(publishing: Bench) -> N
     assert plan.alternative.job == "other"
 
 
+def test_an_alternative_to_a_job_elsewhere_names_our_files(publishing: Bench) -> None:
+    """The tuned job is written next to the searched one, and reads its table from there."""
+    job = publishing.write()
+    here = resolve(*load_job(str(job)))
+    elsewhere = publishing.folder / "elsewhere" / "other.yaml"
+    elsewhere.parent.mkdir()
+    content = publishing.job | {"name": "other", "seed": 5}
+    content["table"] = {**content["table"], "path": f"../{content['table']['path']}"}
+    content["contract"] = f"../{content['contract']}"
+    elsewhere.write_text(yaml.safe_dump(content))
+    plan = make_plan(str(job), [f"tune.alternative_to={elsewhere}"], force=True)
+    found = plan.resolved
+    assert (found.folder, found.job.seed) == (here.folder, 5)
+    assert (found.job.table, found.job.contract) == (here.job.table, here.job.contract)
+    assert found.source() == here.source()
+
+
 def test_a_search_for_holding_alternatives_leaves_time() -> None:
     """A quarter of what is kept for the measurement, and what the search has left."""
     budget = Budget(100.0, started=0.0, clock=lambda: 60.0, reserve=40.0, writing=4.0)
@@ -117,6 +143,36 @@ def test_a_search_for_holding_alternatives_leaves_time() -> None:
     late = Budget(100.0, started=0.0, clock=lambda: 97.0, reserve=-0.5, writing=4.0)
     assert seconds_for_holding(late) == 1.0
     assert seconds_for_holding(Budget()) == math.inf
+
+
+def searched_for(trials: list[Trial], aim: Aim, confidence: float | None) -> Any:
+    """What a search for alternatives found."""
+    plan = SimpleNamespace(aim=aim, alternative=ALTERNATIVE, confidence=confidence)
+    return SimpleNamespace(plan=plan, trials=trials)
+
+
+def test_limits_of_where_decide_by_the_confidence() -> None:
+    """Also where the utility has no chance, as it does not follow from decisions."""
+    aim = replace(AIM, limits=(*AIM.limits, Limit("impact_ratio.sex", ">=", 0.8)))
+    trials = []
+    for number, (gap, below) in enumerate(((0.2, 0.9), (0.05, 0.6), (0.1, 0.9))):
+        ratio = {"value": 0.95, "low": 0.9, "high": 1.0, "below": below, "above": 1.0}
+        item = trial(number, 0.7, gap, "random" if number else "job")
+        trials.append(replace(item, metrics=item.metrics | {"impact_ratio.sex": ratio}))
+    sure = searched_for(trials, aim, 0.9)
+    by_value = searched_for(trials, aim, None)
+    assert chosen_alternative(by_value, HeldSearch()) is None
+    assert chosen_alternative(sure, HeldSearch()) == trials[2]
+    held = HeldSearch(HeldAlternative(trials[1], 0.95, 0.9))
+    assert chosen_alternative(sure, held) == trials[1]
+    # why the answer by the values is not shown to hold
+    assert why_not_held(sure, held) is None
+    assert why_not_held(sure, HeldSearch(is_complete=True)) == NOT_HELD
+    assert why_not_held(sure, HeldSearch()) == NOT_ALL_SOUGHT
+    unsure = searched_for(trials[:2], aim, 0.9)
+    assert chosen_alternative(unsure, HeldSearch(is_complete=True)) is None
+    assert "--where on unseen rows with a chance of 0.9" in str(why_not_held(unsure, HeldSearch()))
+    assert why_not_held(searched_for(trials[:1], aim, 0.9), HeldSearch()) is None
 
 
 def test_limits_follow_from_what_the_champion_has() -> None:

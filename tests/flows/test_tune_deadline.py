@@ -20,6 +20,7 @@ from evenhand.flows.commands.tune_command import (
     raise_at_interrupts,
 )
 from evenhand.flows.job_file import load_job
+from evenhand.flows.resolved_job import resolve
 from evenhand.flows.tune_deadline import (
     CPU_GRACE_S,
     GRACE_S,
@@ -184,10 +185,59 @@ def test_an_unchecked_job_keeps_its_stricter_gates_and_limits(tmp_path: Path) ->
     assert loaded.gates["gap_max.gender"]["max"] == 0.05
     assert loaded.gates["auc"]["min"] == 0.9
     # those of the command replace the job's own
+    answer.target.unlink()
     answer = unplanned_answer(str(job), ["gap_max.gender <= 0.02"], force=True)
     assert answer is not None
     write_whole(answer)
     assert load_job(str(answer.target))[0].gates["gap_max.gender"]["max"] == 0.02
+
+
+def test_an_unchecked_job_measures_intersections_of_its_limits(tmp_path: Path) -> None:
+    job = tmp_path / "people.yaml"
+    job.write_text("name: people\nbase: adult-gbdt\n")
+    answer = unplanned_answer(str(job), ["gap_max.race&sex <= 0.1"], force=False)
+    assert answer is not None
+    write_whole(answer)
+    loaded, folder = load_job(str(answer.target))
+    assert loaded.evaluate.intersections
+    assert resolve(loaded, folder).may_have("gap_max.race&sex")
+
+
+def test_no_unchecked_job_takes_the_place_of_a_judged_one(tmp_path: Path) -> None:
+    """Nor is there one of a search for alternatives, or without what the command changed."""
+    job = tmp_path / "people.yaml"
+    job.write_text("name: people\nbase: hiring-gbdt\n")
+
+    def left(**options: Any) -> str | None:
+        answer = unplanned_answer(str(job), [], **{"force": True, **options})
+        assert answer is not None
+        assert answer.exit_code == 4
+        return answer.text
+
+    assert left(overrides=["tune.minutes=1"]) is not None
+    assert left(overrides=["seed=3"]) is None
+    assert left(is_alternative=True) is None
+    target = tmp_path / "people.tuned.yaml"
+    target.write_text("judged")
+    answer = unplanned_answer(str(job), [], force=True)
+    assert answer is not None
+    assert answer.text is None
+    assert f"{target} of an earlier search was kept" in answer.message
+    target.unlink()
+    job.write_text("name: people\nbase: hiring-gbdt\ntune: {alternative_to: people}\n")
+    assert left() is None
+
+
+def test_a_failed_write_leaves_nothing_half_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_whole(PreparedAnswer(tmp_path / "job.tuned.yaml", "job", 0, ""))
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

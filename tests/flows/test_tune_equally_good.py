@@ -23,6 +23,7 @@ from evenhand.flows.job import DecisionRule
 from evenhand.flows.tune_alternatives import Alternative
 from evenhand.flows.tune_ending import Ending
 from evenhand.flows.tune_equally_good import (
+    different_settings,
     drawn_jobs,
     keep_models,
     keeping_seconds,
@@ -114,6 +115,19 @@ def test_settings_are_drawn_at_random_each_model_once() -> None:
     again = [trial for trial, _ in drawn_jobs(fake_plan(), CHAMPION, [*good, *copies], 100)]
     assert drawn == again
     assert [trial.model for trial in drawn] != sorted(trial.model for trial in drawn)
+
+
+def test_settings_are_counted_once_and_not_the_champion() -> None:
+    """The defaults of its method are the champion, and a control may be one of the defaults."""
+    default = inspect.signature(method_class("gbdt").__init__).parameters["eta"].default
+    champion_again = replace(trial_of(1, default), kind="default")
+    defaults = replace(trial_of(2, 0.2), kind="default")
+    control = replace(trial_of(3, 0.2), kind="plain", method=None)
+    searched = [trial_of(4, 0.3), trial_of(5, 0.3), trial_of(6, 0.4), trial_of(7, default)]
+    no_job = replace(trial_of(8, -1.0), kind="default")
+    good = [champion_again, defaults, control, *searched, no_job]
+    found = different_settings(fake_plan(), CHAMPION, good, 100)
+    assert [trial.model for trial in found] == [2, 4, 6, 8]
 
 
 def test_a_setting_that_was_proposed_often_is_not_likelier() -> None:

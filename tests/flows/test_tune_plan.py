@@ -221,6 +221,24 @@ def test_methods_that_read_the_columns_keep_them(reading: Bench) -> None:
     }
 
 
+def test_a_gate_that_the_answer_may_not_have_is_refused(reading: Bench) -> None:
+    """Before the search: a model without mitigation is compared with no simple mitigation."""
+    reading.job["method"] = {"name": "reweigh", **SMALL}
+    reading.job["gates"] = {"accuracy": {"better_than_leave_out": -0.05}}
+    with pytest.raises(InputError, match="'accuracy' has better_than_leave_out, which a model"):
+        make_plan(str(reading.write()))
+    assert make_plan(str(reading.write()), ["gates={}"]).resolved.job.gates == {}
+
+
+def test_a_folder_named_like_the_tuned_job_is_refused(reading: Bench) -> None:
+    job = reading.write()
+    job.with_name(f"{job.stem}.tuned.yaml").mkdir()
+    with pytest.raises(
+        InputError, match="is a folder, where the tuned job's file goes: move it away"
+    ):
+        make_plan(str(job), force=True)
+
+
 def trial_of(method: str, **arguments: Any) -> Trial:
     return Trial(0, "search", "judged", method=method, arguments=arguments)
 
@@ -320,6 +338,19 @@ def test_the_job_as_it_is_can_have_a_method_that_is_not_searched(reading: Bench)
     as_it_is = Candidate(JOB, "gbdt", {})
     assert plan.base(as_it_is)["max_depth"] == SMALL["max_depth"]
     assert "logistic" in unjudged_text(plan)
+
+
+@pytest.mark.parametrize(
+    ("limit", "tolerance"),
+    [("impact_ratio.sex >= 0.8", 0.0), ("gap_max.sex <= 0.1", 0.055), ("auc >= 0.6", 0.0)],
+)
+def test_a_job_that_was_not_judged_has_cautious_thresholds(
+    reading: Bench, limit: str, tolerance: float
+) -> None:
+    """A limit from below, or on performance, says nothing of how much groups may differ."""
+    reading.job["tune"] |= {"where": [limit], "minimize": ["demographic_parity_difference.sex"]}
+    text = unjudged_text(make_plan(str(reading.write()), force=True))
+    assert yaml.safe_load(text)["decision"]["equal"].get("tolerance", 0.0) == tolerance
 
 
 def test_a_space_that_names_no_lists_of_columns_is_refused(reading: Bench) -> None:

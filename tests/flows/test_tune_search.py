@@ -65,7 +65,7 @@ def test_a_judgement_says_how_long_it_took(tmp_path: Path, monkeypatch: pytest.M
 
     def slow_step(*_: Any) -> Any:
         time.sleep(0.2)
-        return SimpleNamespace(outputs={"judged": artifact}), 0.0
+        return SimpleNamespace(outputs={"judged": artifact}, seconds=7.0), False
 
     monkeypatch.setattr(tune_search, "run_step", slow_step)
     judgement = judged(store.url, {}, {}, [])
@@ -74,6 +74,19 @@ def test_a_judgement_says_how_long_it_took(tmp_path: Path, monkeypatch: pytest.M
     assert judgement.cpu_seconds is not None
     assert judgement.seconds >= 0.2
     assert judgement.cpu_seconds < 0.15
+
+
+def test_a_known_judgement_has_the_duration_that_it_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The winner's training, for which time is kept, takes as long as that."""
+    store = Store(str(tmp_path / "store"))
+    file = tmp_path / "judged.json"
+    file.write_text(json.dumps({"rules": []}))
+    record = SimpleNamespace(outputs={"judged": store.put(file, "judged")}, seconds=7.0)
+    monkeypatch.setattr(tune_search, "run_step", lambda *_: (record, True))
+    judgement = judged(store.url, {}, {}, [])
+    assert (judgement.seconds, judgement.cpu_seconds) == (7.0, 7.0)
 
 
 def test_the_first_answer_and_the_first_within_limits_are_timed() -> None:

@@ -44,6 +44,7 @@ EVIDENCE = {
     "proof": "proved for the training rows",
     "chance": "kept",
     "value": "kept by the value; not shown to hold",
+    "model": "no worse than the model on these rows",
     None: "missed",
 }
 # How the page was made is folded.
@@ -75,7 +76,7 @@ def _badge(study: Json) -> tuple[str, str, str]:
         return ("refused", "\u2715", "Nothing is within the limits: a compromise")
     test = study["test"] or {}
     measured = []
-    for limit in study["limits"]:
+    for limit in asked_limits(study):
         if (test.get(limit["metric"]) or {}).get("value") is not None:
             measured.append(limit)
     if not all(holds(limit, test) for limit in measured):
@@ -144,10 +145,17 @@ def _winner(study: Json, winner: Json) -> list[str]:
             f"On {formats.plural(study['test_rows'], 'test row')}, which the search did not see, "
             f"{within(name)} is {formats.number(test['value'])}{ends}."
         )
-    held = [f"“{limit['text']}”" for limit in study["limits"] if holds(limit, test_metrics)]
+    asked = asked_limits(study)
+    held = [f"“{limit['text']}”" for limit in asked if holds(limit, test_metrics)]
     if held:
         sentences.append(f"On the test rows {formats.join(held)} held too.")
     return sentences
+
+
+def asked_limits(study: Json) -> list[Json]:
+    """The limits that were asked for; not those that follow from what a model has on other rows."""
+    # studies of older versions do not have the mark
+    return [limit for limit in study["limits"] if not limit.get("of_model")]
 
 
 def holds(limit: Json, metrics: Json) -> bool:
@@ -315,6 +323,8 @@ def _limits(study: Json) -> list[Block]:
         value = _or_lack(standing["value"], "not measured")
         end = _or_lack(standing["end"], "not measured")
         chance: str | Cell = lack("not measured")
+        if standing["kept_by"] == "model":
+            chance = lack("unseen rows change both")
         if standing["chance"] is not None:
             chance = shown_chance(standing["chance"])
         rows.append([standing["limit"], value, end, chance, verdict])

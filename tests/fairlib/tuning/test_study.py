@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from evenhand.fairlib.tuning.quantiles import LEVELS
 from evenhand.fairlib.tuning.study import (
+    UNSEEN,
     Aim,
     Limit,
     Trial,
@@ -256,6 +257,18 @@ def test_the_chance_of_a_limit_by_hand() -> None:
     assert aim.chance(Limit("gap_max.sex", "<=", 0.1), {}) is None
 
 
+def test_a_value_that_misses_a_limit_is_never_within() -> None:
+    """Unseen rows may be too few of the small group that the gap of these rows comes from."""
+    quantiles = [0.01 * (number + 1) / len(LEVELS) for number in range(len(LEVELS))]
+    gap = {"value": 0.3, "low": 0.1, "high": 0.5, UNSEEN: quantiles}
+    trial = Trial(0, "search", "judged", metrics={"auc": {"value": 0.7}, "gap_max.sex": gap})
+    for confidence in (0.2, 0.5, 0.9):
+        aim = Aim(("auc",), (parse_limit("gap_max.sex <= 0.1"),), confidence)
+        assert best(aim, [trial]) is None
+        wide = Aim(("auc",), (parse_limit("gap_max.sex <= 0.31"),), confidence)
+        assert best(wide, [trial]) == trial
+
+
 SHARE = st.floats(0.0, 1.0)
 
 
@@ -390,6 +403,8 @@ def test_a_limit_on_performance_may_be_out_of_reach() -> None:
     def unreachable(*texts: str) -> str | None:
         aim = Aim(("auc",), tuple(map(parse_limit, texts)))
         result = out_of_reach(aim, trials)
+        # not of limits that nobody asks about
+        assert out_of_reach(aim, trials, []) is None
         return None if result is None else str(result)
 
     assert unreachable("balanced_accuracy >= 0.89") is None

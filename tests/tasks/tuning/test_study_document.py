@@ -70,15 +70,34 @@ def test_a_limit_that_may_be_missed_is_offered_as_a_gate() -> None:
     assert not any("as gates" in note for note in notes_of(nearest))
 
 
+def test_what_follows_from_a_model_is_compared_on_its_rows() -> None:
+    """The test rows change the model's value too, so they neither keep nor miss such a limit."""
+    ends = {"value": 0.1, "low": 0.05, "high": 0.45, "below": 0.0, "above": 0.5}
+    document = document_of_limit(ends, 0.11, 0.5, no_worse=1)
+    (standing,) = document["standings"]
+    assert (standing["kept_by"], standing["chance"]) == ("model", None)
+    assert (
+        standing["text"] == "gap_max.sex <= 0.11: kept, on the same rows as the model (value 0.1)"
+    )
+    document["test"] = {"gap_max.sex": {"value": 0.7}}
+    assert not [note for note in notes_of(document) if "test rows" in note]
+    own = document_of_limit(ends, 0.11, 0.5) | {"test": document["test"]}
+    assert [
+        note for note in notes_of(own) if note.startswith("on the test rows gap_max.sex is 0.7")
+    ]
+    missed = document_of_limit(ends, 0.05, 0.5, no_worse=1)
+    assert missed["standings"][0]["kept_by"] is None
+
+
 def document_of_limit(
-    ends: dict[str, float], value: float, confidence: float | None
+    ends: dict[str, float], value: float, confidence: float | None, **identity: int
 ) -> dict[str, Any]:
     """The document of a study with one trial and one limit on its gap."""
     metrics = {"gap_max.sex": ends, "auc": {"value": 0.7}}
     trial = Trial(3, "search", "judged", metrics=metrics)
     limit = {"metric": "gap_max.sex", "sign": "<=", "value": value}
     aim = {"objectives": ["auc"], "limits": [limit], "confidence": confidence}
-    return study_document({**IDENTITY, "aim": aim}, None, "a-study", [trial])
+    return study_document({**IDENTITY, "aim": aim, **identity}, None, "a-study", [trial])
 
 
 def test_the_page_counts_misses_by_the_confidence_reached() -> None:

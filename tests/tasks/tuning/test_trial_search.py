@@ -692,6 +692,59 @@ def test_a_slow_model_is_postponed_for_a_quicker_one(
     assert len({trial.model for trial in again.trials()}) > count
 
 
+def models_of(study: Study) -> int:
+    return len({trial.model for trial in study.trials()})
+
+
+def test_a_model_that_is_too_slow_does_not_block_a_study(tmp_path: Path) -> None:
+    """One that was stopped runs again only where there is twice the time that it had."""
+    plan = plan_of(fixed=[FIXED[0], FIXED[3]])
+    first = Timed(30.0)
+    first.slow = {"a": 400.0}
+    study = search_in(tmp_path, first, plan)
+    assert models_of(study) == 1
+    second = Timed(30.0)
+    second.slow = {"a": 400.0, "b": 3.0}
+    study = search_in(tmp_path, second, plan)
+    assert {method for _, method, _ in second.calls} == {"b"}
+    judged = models_of(study)
+    assert judged > 1
+    # still open: with more time it ends
+    third = Timed(1000.0)
+    third.slow = {"a": 400.0}
+    search_in(tmp_path, third, plan)
+    assert ("default", "a", 1) in third.calls
+
+
+def test_models_that_wait_for_a_compilation_end_no_search(tmp_path: Path) -> None:
+    """Those that the sampler drew are dropped: there may be very many."""
+    for call in range(2):
+        timed = Timed(600.0)
+        study = search_in(tmp_path, timed, plan_of(), once={"b": 5000.0})
+        assert timed.now > 550.0, call
+        assert "b" not in {method for _, method, _ in timed.calls}
+    names = [item.state.name for item in study._items()]
+    dropped = [item.user_attrs.get("state") for item in study._items()].count("dropped")
+    assert dropped > 0
+    assert names.count("RUNNING") <= 2
+    assert study._begun() == len(names) - dropped
+
+
+def test_a_part_of_the_rows_may_lack_what_all_folds_have(tmp_path: Path) -> None:
+    """A guided model is then judged on all folds, and not a failure."""
+
+    def lacking(candidate: Candidate, rules: Sequence[Rule], part: int) -> Judgement:
+        if part > 1 and candidate.method == "a":
+            raise InputError("a group has no positive label here")
+        if part > 1:
+            return Judgement([{"error": "no rows"} for _ in rules])
+        return judge(candidate, rules, part)
+
+    trials = searched(tmp_path, 12, plan_of(halving=True), judge=lacking)
+    assert {trial.state for trial in trials} == {"judged"}
+    assert {trial.method for trial in trials if trial.kind == "search"} == {"a", "b"}
+
+
 def test_the_compilation_of_a_method_counts_once(tmp_path: Path) -> None:
     timed = Timed(60.0)
     search_in(tmp_path / "no", timed, plan_of(), once={"a": 1000.0, "b": 1000.0})
@@ -751,6 +804,20 @@ def test_a_search_ends_when_the_caller_has_enough(tmp_path: Path, workers: int) 
     study = search_in(tmp_path, timed, plan, on_trial=has_six, workers=workers)
     assert 6 <= len({trial.model for trial in study.trials()}) < 6 + workers
     assert {trial.state for trial in study.trials()} == {"judged"}
+
+
+def test_long_looks_at_trials_take_a_part_of_the_time(tmp_path: Path) -> None:
+    """As with thousands of trials: a second look comes only after twenty times the first."""
+    looks: list[int] = []
+
+    def look(trials: list[Trial]) -> bool:
+        looks.append(len(trials))
+        time.sleep(0.06)
+        return False
+
+    study = search_in(tmp_path, Timed(200.0), plan_of(), on_trial=look)
+    assert models_of(study) > 20
+    assert len(looks) < 5
 
 
 def test_the_start_of_a_process_is_no_part_of_a_judgement(tmp_path: Path) -> None:

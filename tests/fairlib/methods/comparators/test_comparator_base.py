@@ -249,7 +249,7 @@ def test_a_group_without_a_label(name: str, parameters: dict[str, Any]) -> None:
     X, y, sensitive = draw_people(200)
     y = np.where(sensitive["sex"] == "female", 0, y)
     with pytest.raises(
-        ValueError, match="the group 'female' of sex has none of the training rows with the second"
+        ValueError, match="a group of sex has none of the training rows with the second"
     ):
         fit_comparator(name, X, y, sensitive, **parameters)
 

@@ -400,15 +400,15 @@ def held_alternative(
     level: float,
     unseen: float,
     favourable: int,
-    weight: float = 1.0,
+    people: np.ndarray | None = None,
     seed: int,
 ) -> HeldAlternative | None:
     """Return the first of `trials`, in their order, that is no worse than the champion on unseen
     rows with a chance of at least the `level`.
 
     `decisions_of` gives a trial's decisions, about the same people as those of the `champion`; None
-    where they are lost. A metric that does not follow from decisions counts by its value. `weight`
-    is the number of people per row. None if there is no such trial.
+    where they are lost. A metric that does not follow from decisions counts by its value. `people`
+    is the person or place of each row where one may have several. None if there is no such trial.
     """
     # imported lazily: other searches do not need it
     from evenhand.fairlib.execution import generator
@@ -426,19 +426,12 @@ def held_alternative(
             tolerances,
             unseen=unseen,
             favourable=favourable,
-            weight=weight,
+            people=people,
             rng=generator(seed, "alternative"),
         )
         if chance is not None and chance >= level:
             return HeldAlternative(trial, chance, level)
     return None
-
-
-def people_per_row(people: np.ndarray | None) -> float:
-    """Return the number of people per row, by the person of each row; 1 where each is another."""
-    if people is None:
-        return 1.0
-    return len(np.unique(people)) / len(people)
 
 
 def has_chance(alternative: Alternative, level: float) -> bool:

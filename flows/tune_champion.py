@@ -27,7 +27,6 @@ from evenhand.flows.tune_alternatives import (
     is_gain_reached,
     judged_champion,
     multiplicity_document,
-    people_per_row,
     record_content,
 )
 from evenhand.flows.tune_equally_good import (
@@ -141,7 +140,7 @@ def _held_alternative(searched: Searched, store: Store, budget: Budget) -> HeldS
         level=level,
         unseen=test_share / (1 - test_share),
         favourable=plan.resolved.contract.label.favourable_code,
-        weight=people_per_row(data.people) if data.counts_people else 1.0,
+        people=data.people,
         seed=plan.resolved.job.seed,
     )
     return HeldSearch(held, is_complete)

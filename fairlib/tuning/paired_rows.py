@@ -1,7 +1,8 @@
 r"""Whether one model is as good as another on unseen rows, by the decisions of both about the same
 people.
 
-On the same rows the noise of two models is largely the same, and cancels in their difference.
+On the same rows the noise of two models is largely the same, and cancels in their difference. So
+does what a place with several rows adds to the errors of both.
 """
 
 from __future__ import annotations
@@ -10,10 +11,17 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from evenhand.fairlib.arrays import Bool, Int
+from evenhand.fairlib.arrays import Bool, Float, Int
 from evenhand.fairlib.catalogue import better
 from evenhand.fairlib.evaluation.metrics import OVERALL_METRICS
-from evenhand.fairlib.tuning.unseen_rows import DRAWS, PRIOR
+from evenhand.fairlib.tuning.unseen_clusters import (
+    DRAWS,
+    PRIOR,
+    design_effects,
+    draw_clusters,
+    merged_clusters,
+    prior_rows,
+)
 
 INFLATION = 2.0
 """Each validation row counts for one in so many: both models are trained anew on all rows, and
@@ -29,14 +37,15 @@ def chance_no_worse(
     *,
     unseen: float,
     favourable: int,
-    weight: float = 1.0,
+    people: Int | None = None,
     rng: np.random.Generator,
 ) -> float | None:
     r"""Return the chance that a model is no worse than another by more than so much on unseen rows.
 
     The shares of the cells of label and both decisions are drawn from their Dirichlet distribution
     given the validation rows, and then those of unseen rows. The metric of both models is computed
-    from the same drawn rows.
+    from the same drawn rows. With `people` these are drawn whole in place of rows, see
+    :func:`evenhand.fairlib.tuning.unseen_clusters.draw_clusters`.
 
     Parameters
     ----------
@@ -51,8 +60,9 @@ def chance_no_worse(
         Number of unseen rows over that of the validation rows.
     favourable : int
         The favourable label.
-    weight : float, default 1
-        People per row where people have several: the rows of a person are alike.
+    people : ndarray of int, shape (n,), optional
+        Number of each row's person or place, where one has several rows; default: rows are
+        independent.
     rng : numpy.random.Generator
 
     Returns
@@ -75,10 +85,14 @@ def chance_no_worse(
     if not counted:
         return None
     cell = (y * 2 + reference) * 2 + other
-    counts = np.bincount(cell, minlength=8) * weight / INFLATION
-    shares = rng.dirichlet(counts + PRIOR, size=DRAWS)
-    rows = max(1, round(len(y) * weight * unseen))
-    drawn = rng.multinomial(rows, shares).reshape(DRAWS, 2, 2, 2)
+    if people is None:
+        counts = np.bincount(cell, minlength=8) / INFLATION
+        shares = rng.dirichlet(counts + PRIOR, size=DRAWS)
+        rows = max(1, round(len(y) * unseen))
+        drawn = rng.multinomial(rows, shares)
+    else:
+        drawn = _drawn_with_people(cell, people, unseen, rng)
+    drawn = drawn.reshape(DRAWS, 2, 2, 2)
     if favourable == 0:
         drawn = drawn[:, ::-1, ::-1, ::-1]
     by_other = drawn.sum(axis=2)
@@ -96,3 +110,17 @@ def chance_no_worse(
     if not has_values.any():
         return None
     return float(np.mean(is_no_worse[has_values]))
+
+
+def _drawn_with_people(cell: Int, people: Int, unseen: float, rng: np.random.Generator) -> Float:
+    """Unseen rows of drawn people or places in cells of label and both decisions, shape
+    (draws, 8).
+    """
+    clusters = draw_clusters(
+        merged_clusters(people, rng), unseen=unseen, inflation=INFLATION, rng=rng
+    )
+    effects = design_effects(cell // 4, 2, cell % 4, 4, people)
+    # of the four pairs of decisions
+    effects = np.repeat(effects, 4)
+    prior = prior_rows(effects, unseen=unseen, inflation=INFLATION, rng=rng)
+    return clusters.sums(cell, 8) + prior

@@ -37,7 +37,6 @@ from evenhand.flows.tune_alternatives import (
     merits_of,
     multiplicity_document,
     parse_no_worse,
-    people_per_row,
     possible_gain,
     provisional,
     record_content,
@@ -227,11 +226,6 @@ def test_chances_need_a_metric_of_decisions() -> None:
     assert has_chance(ALTERNATIVE, 0.9)
     assert not has_chance(ALTERNATIVE, 0.5)
     assert not has_chance(of_probabilities, 0.9)
-
-
-def test_people_per_row_are_counted() -> None:
-    assert people_per_row(None) == 1.0
-    assert people_per_row(np.array([1, 1, 2, 2])) == 0.5
 
 
 # what the search shows

@@ -76,18 +76,18 @@ def test_rows_of_a_person_count_once(unseen: float) -> None:
         favourable=1,
         rng=np.random.default_rng(1),
     )
-    copies = chance_no_worse(
+    whole = chance_no_worse(
         Y[repeated],
         REFERENCE[repeated],
         other[repeated],
         {"accuracy": 0.08},
         unseen=unseen,
         favourable=1,
-        weight=0.1,
+        people=repeated,
         rng=np.random.default_rng(1),
     )
     assert 0.5 < once < 0.8
-    assert copies == pytest.approx(once, abs=0.02)
+    assert whole == pytest.approx(once, abs=0.06)
 
 
 def test_it_is_kept_as_often_as_stated() -> None:
@@ -113,3 +113,40 @@ def test_it_is_kept_as_often_as_stated() -> None:
             np.mean(other[1000:] == y[1000:]) >= np.mean(reference[1000:] == y[1000:]) - 0.03
         )
     assert abs(np.mean(stated) - np.mean(kept)) < 0.2
+
+
+@pytest.mark.parametrize("kind", ["both", "other"])
+def test_chances_are_those_of_unseen_places(kind: str) -> None:
+    """Where a place adds to the errors of `both` models, their difference is that of independent
+    rows; where the `other` alone is worse in some places, it is not.
+    """
+
+    def places(count: int, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+        place = np.repeat(np.arange(count), 50)
+        y = rng.integers(0, 2, len(place))
+        right = rng.choice([0.55, 0.95], count)
+        worse = np.full(count, 0.06)
+        if kind == "other":
+            right = np.full(count, 0.75)
+            worse = rng.choice([0.0, 0.3], count, p=[0.8, 0.2])
+        reference = np.where(rng.random(len(place)) < right[place], y, 1 - y)
+        other = np.where(rng.random(len(place)) < worse[place], 1 - reference, reference)
+        return y, reference == 1, other == 1, place
+
+    of_rows = []
+    stated = []
+    kept = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        y, reference, other, place = places(60, rng)
+        settings = {"unseen": 0.25, "favourable": 1}
+        by = {"accuracy": 0.045}
+        of_rows.append(chance_no_worse(y, reference, other, by, rng=rng, **settings))
+        stated.append(chance_no_worse(y, reference, other, by, people=place, rng=rng, **settings))
+        for _ in range(10):
+            y, reference, other, _ = places(15, rng)
+            loss = np.mean((reference == 1) == y) - np.mean((other == 1) == y)
+            kept.append(loss <= 0.045)
+    assert np.mean(stated) == pytest.approx(np.mean(kept), abs=0.09)
+    if kind == "other":
+        assert np.mean(of_rows) > np.mean(stated) + 0.05

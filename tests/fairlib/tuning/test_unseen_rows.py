@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -296,3 +297,220 @@ def test_chances_and_quantiles_are_inverse() -> None:
     assert chance_above(values, 0.0) == 1.0
     flat = [0.0] * 10 + [1.0] * (len(LEVELS) - 10)
     assert LEVELS[9] <= chance_below(flat, 0.0) <= LEVELS[10]
+
+
+# people with several rows, and places
+
+
+def ranges(outcomes: Outcomes, names: list[str], min_cell: int = 5, **settings: Any) -> Any:
+    """Ends of the range from 5 to 95 % of metrics on unseen rows, by name."""
+    drawn = unseen_quantiles(
+        outcomes,
+        evaluate(outcomes, draws=0, min_cell=min_cell).groups,
+        names,
+        **{"unseen": 0.25, "intersections": False, "min_cell": min_cell} | settings,
+        rng=np.random.default_rng(1),
+    )
+    ends = {}
+    for name, values in drawn.items():
+        ends[name] = np.array([quantile_of(values, 0.05), quantile_of(values, 0.95)])
+    return ends
+
+
+def as_rows(outcomes: Outcomes) -> Outcomes:
+    return replace(outcomes, people=None)
+
+
+def places(count: int, seed: int, kind: str = "accuracy", rows: int = 50) -> Outcomes:
+    """Rows of places that differ in `kind`; two groups with the same rates over all places."""
+    rng = np.random.default_rng(seed)
+    place = np.repeat(np.arange(count), rows)
+    right = np.full(count, 0.75)
+    right_of_small = right
+    shift = np.zeros(count)
+    small = np.full(count, 0.3)
+    favourable = np.full(count, 0.5)
+    if kind == "accuracy":
+        right = right_of_small = rng.choice([0.55, 0.95], count)
+    elif kind == "gap":
+        right = rng.choice([0.45, 0.95], count)
+        right_of_small = rng.choice([0.45, 0.95], count)
+    elif kind == "groups and labels":
+        small = rng.choice([0.1, 0.9], count)
+        favourable = rng.choice([0.1, 0.9], count)
+    elif kind == "calibration":
+        small = rng.choice([0.1, 0.9], count)
+        shift = rng.choice([-0.2, 0.2], count)
+    is_small = rng.random(len(place)) < small[place]
+    y = (rng.random(len(place)) < favourable[place]).astype(np.int64)
+    is_right = rng.random(len(place)) < np.where(is_small, right_of_small[place], right[place])
+    y_pred = np.where(is_right, y, 1 - y)
+    sex = np.where(is_small, "f", "m").astype(object)
+    return Outcomes(y, y_pred, 0.5 + shift[place], {"sex": sex}, people=place, counts_people=False)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "count", "of_rows"),
+    [
+        ("accuracy", "accuracy", 60, 0.5),
+        ("accuracy", "accuracy", 10, 0.5),
+        ("gap", GAP, 60, 0.82),
+        ("groups and labels", "demographic_parity_difference.sex", 60, 0.82),
+        ("calibration", CALIBRATION, 60, 0.82),
+    ],
+)
+def test_ranges_cover_what_unseen_places_show(
+    kind: str, name: str, count: int, of_rows: float
+) -> None:
+    """By 90 %; taken as independent rows they cover less than `of_rows`."""
+    covered = []
+    covered_by_rows = []
+    unseen = max(1, round(count * 0.4))
+    for seed in range(10):
+        outcomes = places(count, seed, kind)
+        low, high = ranges(outcomes, [name], unseen=0.4)[name]
+        low_of_rows, high_of_rows = ranges(as_rows(outcomes), [name], unseen=0.4)[name]
+        for number in range(10):
+            shown = places(unseen, 1000 + 10 * seed + number, kind)
+            value = evaluate(shown, draws=0).metrics[name].value
+            covered.append(low <= value <= high)
+            covered_by_rows.append(low_of_rows <= value <= high_of_rows)
+    assert 0.82 < np.mean(covered) < 0.98
+    assert np.mean(covered_by_rows) < of_rows
+
+
+def test_what_a_place_does_to_all_groups_leaves_gaps() -> None:
+    own = np.zeros(2)
+    of_rows = np.zeros(2)
+    for seed in range(5):
+        outcomes = places(60, seed)
+        found = ranges(outcomes, ["accuracy", GAP])
+        found_of_rows = ranges(as_rows(outcomes), ["accuracy", GAP])
+        own += [np.ptp(found["accuracy"]), np.ptp(found[GAP])]
+        of_rows += [np.ptp(found_of_rows["accuracy"]), np.ptp(found_of_rows[GAP])]
+    assert own[0] > 2.5 * of_rows[0]
+    assert own[1] == pytest.approx(of_rows[1], rel=0.15)
+
+
+def test_groups_and_labels_of_places_leave_error_rates() -> None:
+    name = "demographic_parity_difference.sex"
+    own = np.zeros(2)
+    of_rows = np.zeros(2)
+    for seed in range(5):
+        outcomes = places(60, seed, "groups and labels")
+        found = ranges(outcomes, [GAP, name])
+        found_of_rows = ranges(as_rows(outcomes), [GAP, name])
+        own += [np.ptp(found[GAP]), np.ptp(found[name])]
+        of_rows += [np.ptp(found_of_rows[GAP]), np.ptp(found_of_rows[name])]
+    assert own[0] == pytest.approx(of_rows[0], rel=0.15)
+    assert own[1] > 1.3 * of_rows[1]
+
+
+ALL = ["accuracy", "balanced_accuracy", GAP, "demographic_parity_difference.sex", CALIBRATION]
+
+
+# with 600 people of whom several are drawn together, and with 150
+@pytest.mark.parametrize("count", [150, 600])
+# one row each, and four alike ones
+@pytest.mark.parametrize("rows", [1, 4])
+def test_alike_rows_of_people_count_once(count: int, rows: int) -> None:
+    first = np.zeros((len(ALL), 2))
+    found = np.zeros((len(ALL), 2))
+    for seed in range(4):
+        once = people(count, seed, 0.1)
+        once = replace(once, score=np.random.default_rng(seed).random(count))
+        person = np.repeat(np.arange(count), rows)
+        repeated = Outcomes(
+            once.y_true[person],
+            once.y_pred[person],
+            once.score[person],
+            {"sex": once.sensitive["sex"][person]},
+            people=person,
+        )
+        ranges_once = ranges(once, ALL, min_cell=1, unseen=0.4)
+        ranges_of_people = ranges(repeated, ALL, min_cell=1, unseen=0.4)
+        for place, name in enumerate(ALL):
+            first[place] += ranges_once[name] / 4
+            found[place] += ranges_of_people[name] / 4
+    assert np.ptp(found, axis=1) == pytest.approx(np.ptp(first, axis=1), rel=0.12)
+    assert found == pytest.approx(first, abs=0.03)
+
+
+@pytest.mark.parametrize(("counts_people", "is_stated"), [(True, False), (False, True)])
+def test_people_or_rows_make_a_group_large_enough(counts_people: bool, is_stated: bool) -> None:
+    """Of 12 people of a group, with ten rows each, three are among the unseen ones."""
+    rng = np.random.default_rng(3)
+    person = np.repeat(np.arange(60), 10)
+    sex = np.where(person < 12, "f", "m").astype(object)
+    y = rng.integers(0, 2, 600)
+    y_pred = np.where(rng.random(600) < 0.7, y, 1 - y)
+    score = rng.random(600)
+    outcomes = Outcomes(y, y_pred, score, {"sex": sex}, people=person, counts_people=counts_people)
+    found = ranges(outcomes, [GAP, CALIBRATION], min_cell=6)
+    assert sorted(found) == ([CALIBRATION, GAP] if is_stated else [])
+
+
+def test_a_group_of_a_single_place_is_hardly_known() -> None:
+    outcomes = places(30, 4)
+    sex = np.where(outcomes.people == 0, "f", "m").astype(object)
+    found = ranges(replace(outcomes, sensitive={"sex": sex}), [GAP, CALIBRATION], unseen=3.0)
+    assert np.ptp(found[GAP]) > 0.4
+    assert np.ptp(found[CALIBRATION]) > 0.4
+
+
+def test_rows_of_a_single_place_say_little() -> None:
+    found = ranges(places(1, 4), ALL, unseen=1.0)
+    assert np.ptp(found["accuracy"]) > 0.4
+
+
+def test_thresholds_by_group_are_stated_for_unseen_places() -> None:
+    """Scores are shifted by place and group. Taken as independent rows, ranges are too narrow."""
+    name = "demographic_parity_difference.sex"
+    count = 60
+    rows = 20
+    covered = []
+    covered_by_rows = []
+
+    def scores(count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        place = np.repeat(np.arange(count), rows)
+        is_small = rng.random(len(place)) < 0.3
+        shift = rng.normal(size=(2, count))[is_small.astype(int), place]
+        return rng.normal(size=len(place)) + shift, is_small
+
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        score, is_small = scores(count, rng)
+        place = np.repeat(np.arange(count), rows)
+
+        def rule_of(
+            chosen: np.ndarray,
+            to: tuple[np.ndarray, np.ndarray],
+            score: np.ndarray = score,
+            is_small: np.ndarray = is_small,
+        ) -> np.ndarray:
+            cut = [np.median(score[chosen & (is_small == group)]) for group in (False, True)]
+            return (to[0] > np.array(cut)[to[1].astype(int)]).astype(np.int64)
+
+        choices = []
+        for half in halves(count, seed):
+            y_pred = rule_of(half[place], (score, is_small))
+            choices.append(HalfChoice(half[place], y_pred))
+        everybody = np.ones(len(score), dtype=bool)
+        outcomes = Outcomes(
+            rng.integers(0, 2, len(score)),
+            rule_of(everybody, (score, is_small)),
+            np.full(len(score), 0.5),
+            {"sex": np.where(is_small, "f", "m").astype(object)},
+            people=place,
+            counts_people=False,
+        )
+        low, high = ranges(outcomes, [name], choices=choices)[name]
+        low_of_rows, high_of_rows = ranges(as_rows(outcomes), [name], choices=choices)[name]
+        for _ in range(20):
+            shown = scores(count // 4, rng)
+            selected = rule_of(everybody, shown)
+            value = abs(selected[shown[1]].mean() - selected[~shown[1]].mean())
+            covered.append(low <= value <= high)
+            covered_by_rows.append(low_of_rows <= value <= high_of_rows)
+    assert 0.84 < np.mean(covered) < 0.98
+    assert np.mean(covered_by_rows) < 0.84

@@ -216,7 +216,7 @@ def _document(searched: Searched, held: HeldSearch) -> dict[str, Any]:
         plan.tune.prefer,
         searched.study.folder.name,
         searched.trials,
-        chosen_alternative(searched, held),
+        chosen_alternative(plan, searched.trials, held),
         confidence=stated_confidence(plan),
     )
     reason = why_not_held(searched, held)
@@ -327,7 +327,7 @@ def _found(plan: TunePlan, rows: Rows, study: Study) -> Searched:
 
 def _chosen(searched: Searched, held: HeldSearch) -> Trial | None:
     """Return the answer of the trials; None without one."""
-    chosen = chosen_alternative(searched, held)
+    chosen = chosen_alternative(searched.plan, searched.trials, held)
     if chosen is None:
         chosen = answer(searched.plan.aim, searched.trials, searched.plan.tune.prefer)
     return chosen

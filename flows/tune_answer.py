@@ -14,6 +14,7 @@ from evenhand.flows import classifier_jobs as classifier
 from evenhand.flows.engine import Steps
 from evenhand.flows.resolved_job import ResolvedJob
 from evenhand.flows.run import run_to_gate
+from evenhand.flows.tune_champion import HeldSearch, chosen_alternative, stated_confidence
 from evenhand.flows.tune_deadline import PAGELESS, Deadline, PreparedAnswer, write_whole
 from evenhand.flows.tune_equally_good import keeping_seconds
 from evenhand.flows.tune_plan import TunePlan, tuned_text, unjudged_text
@@ -35,6 +36,8 @@ from evenhand.tasks.tuning.study_document import (
 )
 from evenhand.tasks.tuning.trial_search import Study
 
+# Of the alternative that is left where the time ends before it is compared with the model.
+UNEXAMINED = "Not examined: whether it is no worse than the model on unseen rows too."
 UNMEASURED = (
     "the {} before the model was trained on all training rows and measured on the test rows: "
     "`evenhand run` does both"
@@ -78,9 +81,19 @@ def prepare_best(
     plan: TunePlan, rows: Rows, study: Study, deadline: Deadline, trials: Sequence[Trial]
 ) -> None:
     """Let the deadline write the job of the best trial so far."""
-    document = study_document(rows.identity, plan.tune.prefer, study.folder.name, trials)
-    chosen = answer(plan.aim, trials, plan.tune.prefer)
+    alternative = chosen_alternative(plan, trials, HeldSearch())
+    chosen = alternative or answer(plan.aim, trials, plan.tune.prefer)
     assert chosen is not None, "there is another answer"
+    document = study_document(
+        rows.identity,
+        plan.tune.prefer,
+        study.folder.name,
+        trials,
+        alternative,
+        confidence=stated_confidence(plan),
+    )
+    if plan.alternative is not None:
+        document["caveat"] = UNEXAMINED
     document["unmeasured"] = UNMEASURED.format("time ended")
     if plan.proofs:
         Proofs(plan.proofs, chosen, reason=NO_TIME).add_to(document)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -154,17 +154,17 @@ def stated_confidence(plan: TunePlan) -> float | None:
     return plan.confidence or CONFIDENCE
 
 
-def chosen_alternative(searched: Searched, held: HeldSearch) -> Trial | None:
+def chosen_alternative(plan: TunePlan, trials: Sequence[Trial], held: HeldSearch) -> Trial | None:
     """Return the alternative that is preferred to the best one by the values: the one that keeps
     its utility on unseen rows, or the best that keeps the limits of ``where`` with the confidence
     that was asked for; None without either.
     """
     if held.alternative is not None:
         return held.alternative.trial
-    confidence = searched.plan.confidence
+    confidence = plan.confidence
     if confidence is None or confidence == BY_VALUE:
         return None
-    candidates = _candidates(searched, confidence)
+    candidates = _candidates(plan, trials, confidence)
     return candidates[0] if candidates else None
 
 
@@ -173,9 +173,9 @@ def why_not_held(searched: Searched, held: HeldSearch) -> str | None:
     these; None where it is, where there is none, or where only values count.
     """
     plan = searched.plan
-    if held.alternative is not None or not _candidates(searched):
+    if held.alternative is not None or not _candidates(plan, searched.trials):
         return None
-    if not _candidates(searched, plan.confidence):
+    if not _candidates(plan, searched.trials, plan.confidence):
         return UNSURE_LIMITS.format(confidence=plan.confidence)
     assert plan.alternative is not None, "there are candidates"
     if not has_chance(plan.alternative, plan.confidence or UTILITY_CONFIDENCE):
@@ -183,15 +183,16 @@ def why_not_held(searched: Searched, held: HeldSearch) -> str | None:
     return NOT_HELD if held.is_complete else NOT_ALL_SOUGHT
 
 
-def _candidates(searched: Searched, confidence: float | None = None) -> list[Trial]:
+def _candidates(
+    plan: TunePlan, trials: Sequence[Trial], confidence: float | None = None
+) -> list[Trial]:
     """Return the alternatives by the values; with a `confidence` those that keep the limits of
     ``where`` with it.
     """
-    alternative = searched.plan.alternative
-    if alternative is None or judged_champion(searched.trials) is None:
+    if plan.alternative is None or judged_champion(trials) is None:
         return []
-    kept = len(alternative.no_worse)
-    return better_alternatives(searched.plan.aim, searched.trials, kept, confidence)
+    kept = len(plan.alternative.no_worse)
+    return better_alternatives(plan.aim, trials, kept, confidence)
 
 
 def keep_equally_good(

@@ -191,7 +191,7 @@ def unplanned_answer(
     limits: Sequence[str],
     *,
     force: bool,
-    overrides: Sequence[str] = (),
+    is_changed: bool = False,
     is_alternative: bool = False,
 ) -> PreparedAnswer | None:
     """Return the job that is left where the time ends before the job was checked: its own, with the
@@ -199,9 +199,9 @@ def unplanned_answer(
 
     Limits are those of the command, or else the job's own; a gate of the job that is at least as
     strict stays. A file of an earlier search stays too, as it may have been judged; and there is no
-    job in a search for alternatives, or with `overrides`, ``KEY=VALUE``, of other keys than those
-    of the search, which it would not have. Nothing of ours is imported for it, as imports take long
-    on a busy machine.
+    job in a search for alternatives, or where a command `is_changed` by overrides of the job's
+    keys, which it would not have. Nothing of ours is imported for it, as imports take long on a
+    busy machine.
     """
     path = Path(job)
     target = Path(f"{job}.tuned.yaml")
@@ -216,7 +216,7 @@ def unplanned_answer(
         return None
     if target.exists():
         return PreparedAnswer(target, None, 4, f"{TOO_SHORT[:-1]}; {KEPT.format(target)}.")
-    if is_alternative or keys.is_alternative or not all(map(_is_of_search, overrides)):
+    if is_alternative or keys.is_alternative or is_changed:
         return PreparedAnswer(target, None, 4, TOO_SHORT)
     gates: dict[str, dict[str, float]] = {}
     for metric, sign, value in map(_parts_of_limit, limits or keys.where):
@@ -248,11 +248,6 @@ class _JobKeys:
     gates: dict[str, Any] = field(default_factory=dict)
     where: list[str] = field(default_factory=list)
     is_alternative: bool = False  # whether an alternative to a model is searched
-
-
-def _is_of_search(override: str) -> bool:
-    """Whether an override is of a key of the section `tune`, which the left job does not have."""
-    return override.startswith("tune.")
 
 
 def _keys_of_job(file: Path, above: Sequence[Path] = ()) -> _JobKeys | None:

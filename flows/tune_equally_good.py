@@ -68,17 +68,18 @@ def different_settings(
 ) -> list[Trial]:
     """Return the settings that are as good, each once, without the champion's own.
 
-    What the search itself drew is compared by its parts; the models before it also by the jobs that
-    they are, as the defaults of a method may be the champion, or a control. `rows` is the number of
-    training rows.
+    What the search itself drew is compared by its parts; by the jobs that they are, the models
+    before it, as the defaults of a method may be the champion or a control, and those with the
+    champion's arguments. `rows` is the number of training rows.
     """
     by_key: dict[str, Trial] = {}
     for trial in good:
         by_key.setdefault(_key(trial), trial)
-    seen = {_signature(plan.tuned(champion, rows))}
+    champion_job = plan.tuned(champion, rows)
+    seen = {_signature(champion_job)}
     different = []
     for trial in by_key.values():
-        if trial.kind not in (SEARCH, RANDOM):
+        if trial.kind not in (SEARCH, RANDOM) or _has_arguments_of(champion_job, trial):
             try:
                 signature = _signature(plan.tuned(trial, rows))
             except InputError:
@@ -115,6 +116,19 @@ def drawn_jobs(
         if signature not in seen:
             seen.add(signature)
             yield settings[place], resolved
+
+
+def _has_arguments_of(resolved: ResolvedJob, trial: Trial) -> bool:
+    """Whether a trial has a job's method with the job's arguments, where it names any."""
+    if trial.method != resolved.method:
+        return False
+    parameters = inspect.signature(method_class(resolved.method).__init__).parameters
+    for name, value in trial.arguments.items():
+        if name in parameters:
+            own = resolved.arguments.get(name, parameters[name].default)
+            if value != own:
+                return False
+    return True
 
 
 def _key(trial: Trial) -> str:

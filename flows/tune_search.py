@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import math
+import threading
 import time
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -204,6 +205,10 @@ class Rows:
         if not judged_by["evaluate"]["adapted"]:
             # studies that began before there were adapted copies go on
             del judged_by["evaluate"]["adapted"]
+        judged_rows: list[Any] = [train.sha256, folds, judged_by, describe_plan(searched)]
+        if data.people is not None:
+            # chances of older studies take rows of a place as independent
+            judged_rows.append("whole people and places")
         identity = {
             "job": plan.resolved.job.name,
             "table": steps.output("ingest", "raw").sha256,
@@ -213,7 +218,7 @@ class Rows:
             "methods": list(searched.methods),
             "decisions": list(dict.fromkeys(rule.decision for rule in searched.judged_under)),
             "halving": bool(searched.parts),
-            "search": _digest([train.sha256, folds, judged_by, describe_plan(searched)]),
+            "search": _digest(judged_rows),
         }
         if plan.alternative is not None:
             # so many limits, the first ones, follow from the metrics of a model
@@ -410,7 +415,7 @@ def search(
     workers = 1
     if pool is not None:
         # those of a running cluster are not limited by the cores of this machine
-        workers = pool.size
+        workers = pool.processes
 
     judge = judge_in(plan, rows, store, pool, limit)
 
@@ -742,6 +747,9 @@ def worker_pool(plan: TunePlan, budget: Budget) -> Iterator[Pool | None]:
             pool.close(kill=True)
 
 
+_ONE_AT_A_TIME = threading.Lock()
+
+
 def judged(
     store_url: str,
     parameters: Mapping[str, Any],
@@ -754,6 +762,18 @@ def judged(
     process counts too. A judgement from the cache has the duration that it had, as what is trained
     next on these rows, such as the winner, takes about as long.
     """
+    # a Dask worker may have several threads, and trainings share the generator of the process
+    with _ONE_AT_A_TIME:
+        return _judged_alone(store_url, parameters, inputs, modules)
+
+
+def _judged_alone(
+    store_url: str,
+    parameters: Mapping[str, Any],
+    inputs: Mapping[str, Artifact],
+    modules: Sequence[str],
+) -> Judgement:
+    """Judge a candidate in this process, which judges nothing else meanwhile."""
     started = time.perf_counter()
     cpu_before = time.process_time()
     store = Store(store_url)

@@ -120,6 +120,11 @@ class Pool(abc.ABC):
 
     size: int
 
+    @property
+    def processes(self) -> int:
+        """Number of their processes, of which one may have several threads that run calls."""
+        return self.size
+
     def __enter__(self) -> Self:
         return self
 
@@ -269,6 +274,11 @@ class DaskPool(Pool):
         self._cores: list[int] = []
         if self._cluster is not None and self.size > 1:
             self._cores = cores()
+
+    @property
+    def processes(self) -> int:
+        """Number of the cluster's processes, or of the workers that were asked for."""
+        return min(self.size, max(len(self._client.nthreads()), 1))
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function in a worker of the cluster."""

@@ -525,7 +525,10 @@ def _goal(
         parts.append(f"{text}.")
         others = _counts_of_other_splits(results, splits_asked)
         if others:
-            parts.append(f"With {', with '.join(others)}.")
+            parts.append(
+                f"With {', with '.join(others)}, of the tables that have them. All else here is of "
+                "all splits."
+            )
     averages = means(results)
     if averages:
         peers = {name: value for name, value in averages.items() if name != OURS}

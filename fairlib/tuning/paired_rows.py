@@ -16,6 +16,7 @@ from evenhand.fairlib.catalogue import better
 from evenhand.fairlib.evaluation.metrics import OVERALL_METRICS
 from evenhand.fairlib.tuning.unseen_clusters import (
     DRAWS,
+    FEWEST_CLUSTERS,
     PRIOR,
     design_effects,
     draw_clusters,
@@ -68,7 +69,8 @@ def chance_no_worse(
     Returns
     -------
     float or None
-        None if no metric follows from counts, or none has a value in any draw.
+        None if no metric follows from counts, none has a value in any draw, or there are fewer
+        than ``FEWEST_CLUSTERS`` people or places.
 
     Examples
     --------
@@ -83,6 +85,8 @@ def chance_no_worse(
     """
     counted = {name: by for name, by in tolerances.items() if name in OVERALL_METRICS}
     if not counted:
+        return None
+    if people is not None and len(np.unique(people)) < FEWEST_CLUSTERS:
         return None
     cell = (y * 2 + reference) * 2 + other
     if people is None:

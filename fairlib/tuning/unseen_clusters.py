@@ -25,6 +25,8 @@ MOST_CLUSTERS = 200
 """Clusters that are drawn at most. The variance between so many is estimated with a standard error
 of a tenth, so that widths of ranges are right to about 5 %.
 """
+FEWEST_CLUSTERS = 8
+"""Fewer clusters tell too little of how much others differ: drawing them states no chance."""
 TAIL = 0.95
 """Level at which a range by few clusters is as wide as Student's distribution has it."""
 

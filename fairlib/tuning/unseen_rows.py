@@ -37,6 +37,7 @@ from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.tuning.quantiles import LEVELS
 from evenhand.fairlib.tuning.unseen_clusters import (
     DRAWS,
+    FEWEST_CLUSTERS,
     PRIOR,
     UnseenClusters,
     design_effects,
@@ -122,8 +123,10 @@ def unseen_quantiles(
     Returns
     -------
     dict
-        By metric.
+        By metric; empty with fewer than ``FEWEST_CLUSTERS`` people or places.
     """
+    if outcomes.people is not None and len(np.unique(outcomes.people)) < FEWEST_CLUSTERS:
+        return {}
     group_names, codes = encode_sensitive(outcomes.sensitive, outcomes.groups, intersections)
     draw = _UnseenDraw(outcomes, unseen, inflation, choices, rng)
     quantiles: dict[str, list[float]] = {}

@@ -103,16 +103,12 @@ def _first_answer(
     force: bool,
 ) -> PreparedAnswer | None:
     """Return what is left where the time ends before the job is read."""
-    others = list(overrides)
-    if seed is not None:
-        others.append(f"seed={seed}")
-    of_search = [text for text in others if text.startswith("tune.alternative_to=")]
     return unplanned_answer(
         job,
         given.get("where") or (),
         force=force,
-        overrides=others,
-        is_alternative=bool(given.get("alternative_to") or of_search),
+        is_changed=bool(overrides) or seed is not None,
+        is_alternative=given.get("alternative_to") is not None,
     )
 
 

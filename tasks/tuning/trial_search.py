@@ -217,9 +217,9 @@ FACTOR = 4.0
 FIRST_PART = 3
 # A thread that waits for the first result looks at the time so often.
 LOOK_EVERY_S = 0.25
-# A look at all trials after a model holds up the others. With thousands of trials it takes long:
-# then looks take this share of the time.
-LONG_LOOK_S = 0.05
+# A look at all trials after a model holds up the others, and takes the longer the more there are:
+# of more trials than these, looks take this share of the time.
+MANY_TRIALS = 1000
 SHARE_OF_LOOKS = 0.05
 # Random models before the search learns from those that were judged.
 STARTUP = 16
@@ -229,8 +229,9 @@ FAILED = 2.0
 DIGITS = 6
 # Models that were drawn one after another and would not end in time; after so many a search ends.
 MOST_POSTPONED = 20
-# A model that was stopped is run again where there is so many times as much time as it had.
-TIME_TO_GO_ON = 2.0
+# A model that was stopped is run again where there is so many times as much time as it had: nearly
+# all of a call of the same length, if it was begun late.
+TIME_TO_GO_ON = 1.1
 STOPPED_AFTER = "stopped_after"
 # State of a model that the sampler drew, and for which there was no time.
 DROPPED = "dropped"
@@ -352,9 +353,13 @@ class Study:
         return trials
 
     def finished(self) -> list[Any]:
-        """Optuna's finished trials, one for each model."""
+        """Optuna's finished trials, one for each model; without dropped ones."""
         self.open()
-        return [item for item in self._items() if item.state.is_finished()]
+        finished = []
+        for item in self._items():
+            if item.state.is_finished() and item.user_attrs.get("state") != DROPPED:
+                finished.append(item)
+        return finished
 
     def _items(self) -> list[Any]:
         items: list[Any] = self._study.get_trials(deepcopy=False)
@@ -414,6 +419,7 @@ class Study:
                 running_search.work()
             else:
                 _on_threads(running_search.work, workers, running_search.stopped, interrupt)
+            running_search.look_last()
 
     def stream(self) -> list[int]:
         """Return the numbers of the finished models of the stream of random settings, in its order,
@@ -465,6 +471,10 @@ class Study:
             begun += item.state.name != "WAITING" and not is_dropped
         return begun
 
+    def _propose(self, method: str) -> None:
+        """Let the next model have this method; the sampler draws its parameters."""
+        self._study.enqueue_trial({METHOD: method}, user_attrs={"kind": SEARCH})
+
     def _drop(self, trial: Any, candidate: Candidate) -> None:
         """End a model that the sampler drew, and for which there is no time: it is not run when the
         study goes on, as there may be very many.
@@ -473,8 +483,8 @@ class Study:
         self._avoid(trial)
 
     def _avoid(self, trial: Any) -> None:
-        """End a model without results, so that the sampler avoids its place: it ignores failed
-        trials, and prefers what it knows nothing of.
+        """End a model without results, as one that misses its limits: the sampler would take no
+        notice of a failed one.
         """
         trial.set_constraint("failed", FAILED)
         self._study.tell(trial, state=optuna_quietly().trial.TrialState.PRUNED)
@@ -570,6 +580,7 @@ class _Search:
     has_begun: bool = False
     is_enough: bool = False  # what was found suffices the caller
     next_look: float = -math.inf  # time of ``time.monotonic`` from which trials are looked at again
+    has_skipped_look: bool = False
     # numbers of models whose process was lost, and of those that were lost one after another
     lost: set[int] = field(default_factory=set)
     lost_in_a_row: set[int] = field(default_factory=set)
@@ -605,6 +616,7 @@ class _Search:
                 is_admitted = self.pace.admits(candidate)
                 if not is_admitted and candidate.kind == SEARCH:
                     self.study._drop(trial, candidate)
+                    self._steer(trial)
             if is_admitted and self._carry_out(trial, candidate):
                 self._show()
 
@@ -622,6 +634,18 @@ class _Search:
             if begun >= self.most or (begun >= len(CONTROLS) and is_late):
                 return None
             return self.study._ask(self.plan)
+
+    def _steer(self, dropped: Any) -> None:
+        """Let the next model of the guided search have a method for which there is time: the
+        sampler prefers methods that it knows nothing of, and would draw the same one again.
+        """
+        fitting = []
+        for method in self.plan.methods:
+            if self.pace.fits(Candidate(SEARCH, method)):
+                fitting.append(method)
+        if fitting:
+            rng = generator(self.plan.seed, f"steered-{dropped.number}")
+            self.study._propose(fitting[int(rng.integers(len(fitting)))])
 
     def _may_go_on(self, trial: Any) -> bool:
         """Whether a model that was stopped has a chance to end now; else it stays open, and leaves
@@ -645,13 +669,25 @@ class _Search:
         if self.on_trial is None:
             return
         with self.guard:
-            began = time.monotonic()
-            if began < self.next_look:
-                return
-            self.is_enough = self.on_trial(self.study.answered(self.plan.aim))
-            took_s = time.monotonic() - began
-            if took_s > LONG_LOOK_S:
-                self.next_look = began + took_s / SHARE_OF_LOOKS
+            if time.monotonic() >= self.next_look:
+                self._look()
+            else:
+                self.has_skipped_look = True
+
+    def _look(self) -> None:
+        """Pass all trials to the caller."""
+        assert self.on_trial is not None, "somebody looks"
+        began = time.monotonic()
+        trials = self.study.answered(self.plan.aim)
+        self.is_enough = self.on_trial(trials)
+        self.has_skipped_look = False
+        if len(trials) > MANY_TRIALS:
+            self.next_look = began + (time.monotonic() - began) / SHARE_OF_LOOKS
+
+    def look_last(self) -> None:
+        """Pass all trials to the caller at the end, if it has not seen the last ones."""
+        if self.has_skipped_look:
+            self._look()
 
     def _carry_out(self, trial: Any, candidate: Candidate) -> bool:
         """Judge a model under all rules, and report it to the study; an error makes it a failure.
@@ -827,18 +863,26 @@ class _Pace:
     def admits(self, candidate: Candidate, *, part: int | None = None) -> bool:
         """Whether a model would end in time; those that would not are counted."""
         admitted = self.fits(candidate, part=part)
-        self._postponed = 0 if admitted else self._postponed + 1
+        if not admitted:
+            self._postponed += 1
+        elif self._part_of(candidate, part) == ALL:
+            # a part of the rows may fit where no model on all of them does
+            self._postponed = 0
         return admitted
+
+    def _part_of(self, candidate: Candidate, part: int | None) -> int:
+        """The part of the rows that a model is judged on, by default the first one."""
+        if part is not None:
+            return part
+        if candidate.kind == SEARCH:
+            return max(self._plan.parts, default=ALL)
+        return ALL
 
     def fits(self, candidate: Candidate, *, part: int | None = None) -> bool:
         """Whether a model would end in time."""
         if not self._budget.is_limited:
             return True
-        if part is None:
-            part = ALL
-            if candidate.kind == SEARCH:
-                part = max(self._plan.parts, default=ALL)
-        work = _work(candidate, part)
+        work = _work(candidate, self._part_of(candidate, part))
         return self._budget.admits(work, self._once.get(work.name, 0.0))
 
     def wants_first_look(self, candidate: Candidate) -> bool:

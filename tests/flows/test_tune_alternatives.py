@@ -160,16 +160,16 @@ def test_limits_of_where_decide_by_the_confidence() -> None:
         trials.append(replace(item, metrics=item.metrics | {"impact_ratio.sex": ratio}))
     sure = searched_for(trials, aim, 0.9)
     by_value = searched_for(trials, aim, None)
-    assert chosen_alternative(by_value, HeldSearch()) is None
-    assert chosen_alternative(sure, HeldSearch()) == trials[2]
+    assert chosen_alternative(by_value.plan, trials, HeldSearch()) is None
+    assert chosen_alternative(sure.plan, trials, HeldSearch()) == trials[2]
     held = HeldSearch(HeldAlternative(trials[1], 0.95, 0.9))
-    assert chosen_alternative(sure, held) == trials[1]
+    assert chosen_alternative(sure.plan, trials, held) == trials[1]
     # why the answer by the values is not shown to hold
     assert why_not_held(sure, held) is None
     assert why_not_held(sure, HeldSearch(is_complete=True)) == NOT_HELD
     assert why_not_held(sure, HeldSearch()) == NOT_ALL_SOUGHT
     unsure = searched_for(trials[:2], aim, 0.9)
-    assert chosen_alternative(unsure, HeldSearch(is_complete=True)) is None
+    assert chosen_alternative(unsure.plan, trials[:2], HeldSearch(is_complete=True)) is None
     assert "--where on unseen rows with a chance of 0.9" in str(why_not_held(unsure, HeldSearch()))
     assert why_not_held(searched_for(trials[:1], aim, 0.9), HeldSearch()) is None
 

@@ -128,6 +128,8 @@ def test_settings_are_counted_once_and_not_the_champion() -> None:
     good = [champion_again, defaults, control, *searched, no_job]
     found = different_settings(fake_plan(), CHAMPION, good, 100)
     assert [trial.model for trial in found] == [2, 4, 6, 8]
+    # neither is one that the search drew
+    assert different_settings(fake_plan(), CHAMPION, [trial_of(7, default)], 100) == []
 
 
 def test_a_setting_that_was_proposed_often_is_not_likelier() -> None:

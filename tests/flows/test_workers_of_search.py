@@ -35,6 +35,9 @@ class FakeClient:
     def run(self, *_: Any) -> dict[str, Any]:
         return {"tcp://worker:1": (self.versions, self.sees_store, 5e9)}
 
+    def nthreads(self) -> dict[str, int]:
+        return {f"tcp://worker:{number}": 2 for number in range(1, 5)}
+
     def scheduler_info(self, n_workers: int) -> dict[str, Any]:
         return {"workers": {}}
 
@@ -104,7 +107,7 @@ def test_an_unfit_cluster_is_refused_before_a_judgement(
 def test_as_many_models_at_a_time_as_the_cluster_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The cores of this machine do not limit them."""
+    """One in each process; the cores of this machine do not limit them."""
     monkeypatch.setattr(tune_search, "cores", lambda: [0])
     given: dict[str, Any] = {}
     study: Any = SimpleNamespace(
@@ -112,9 +115,10 @@ def test_as_many_models_at_a_time_as_the_cluster_has(
     )
     rows: Any = SimpleNamespace(plan=None)
     store = Store(str(tmp_path))
-    pool = pool_of(FakeClient(), 7)
-    tune_search.search(plan_of(), rows, study, store, lambda *_: None, pool=pool)
-    assert given["workers"] == 7
+    for size, expected in ((8, 4), (3, 3)):
+        pool = pool_of(FakeClient(), size)
+        tune_search.search(plan_of(), rows, study, store, lambda *_: None, pool=pool)
+        assert given["workers"] == expected
 
 
 def test_the_check_asks_for_the_path_that_workers_get(tmp_path: Path) -> None:

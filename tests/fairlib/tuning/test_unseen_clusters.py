@@ -15,7 +15,8 @@ from evenhand.fairlib.tuning.unseen_clusters import (
 
 
 @pytest.mark.parametrize(
-    ("clusters", "unseen", "inflation"), [(12, 0.5, 1.0), (60, 0.25, 1.0), (200, 5.0, 3.25)]
+    ("clusters", "unseen", "inflation"),
+    [(8, 0.25, 1.0), (12, 0.5, 1.0), (60, 0.25, 1.0), (200, 5.0, 3.25)],
 )
 @pytest.mark.parametrize("are_shares_known", [False, True])
 def test_drawn_clusters_have_the_variance_that_is_due(

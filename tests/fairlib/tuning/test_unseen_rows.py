@@ -16,6 +16,7 @@ from evenhand.fairlib.tuning.quantiles import LEVELS, chance_above, chance_below
 from evenhand.fairlib.tuning.unseen_rows import HalfChoice, unseen_quantiles
 
 GAP = "gap_max.sex"
+RNG = np.random.default_rng(0)
 
 
 def people(rows: int, seed: int, gap: float = 0.0) -> Outcomes:
@@ -458,9 +459,10 @@ def test_a_group_of_a_single_place_is_hardly_known() -> None:
     assert np.ptp(found[CALIBRATION]) > 0.4
 
 
-def test_rows_of_a_single_place_say_little() -> None:
-    found = ranges(places(1, 4), ALL, unseen=1.0)
-    assert np.ptp(found["accuracy"]) > 0.4
+def test_too_few_places_state_no_chance() -> None:
+    """How much others differ is not known of them: the interval of the metric decides then."""
+    assert unseen_quantiles(places(7, 4), {}, ALL, unseen=1.0, intersections=False, rng=RNG) == {}
+    assert "accuracy" in ranges(places(8, 4), ALL, unseen=1.0)
 
 
 def test_thresholds_by_group_are_stated_for_unseen_places() -> None:

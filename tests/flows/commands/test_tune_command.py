@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,6 +29,24 @@ def test_time_is_counted_from_the_start_of_the_process() -> None:
     seconds = time.monotonic() - started
     # clock ticks are hundredths
     assert 0.28 <= float(done.stdout) <= seconds + 0.02
+
+
+def test_a_changed_job_is_not_left_as_it_is(tmp_path: Path) -> None:
+    """Nor is one of a search for alternatives, where the time ends before the job is read."""
+    job = tmp_path / "people.yaml"
+    job.write_text("name: people\nbase: hiring-gbdt\n")
+
+    def left(given: dict[str, Any], overrides: list[str], seed: int | None) -> str | None:
+        answer = tune_command._first_answer(str(job), given, overrides, seed, force=False)
+        assert answer is not None
+        return answer.text
+
+    where = {"where": ["auc >= 0.7"]}
+    assert "0.7" in str(left(where, [], None))
+    assert left(where, ["evaluate.min_cell=3"], None) is None
+    assert left({}, ["tune.where=[auc >= 0.7]"], None) is None
+    assert left(where, [], 3) is None
+    assert left({"alternative_to": "people"}, [], None) is None
 
 
 def test_the_age_of_another_program_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from evenhand.fairlib.tuning.study import Trial
+from evenhand.tasks.pages.fronts.tune_front import _badge
 from evenhand.tasks.tuning.study_document import (
     _notes_on_evidence,
     _notes_on_failed_rules,
@@ -85,6 +86,8 @@ def test_what_follows_from_a_model_is_compared_on_its_rows() -> None:
     assert [
         note for note in notes_of(own) if note.startswith("on the test rows gap_max.sex is 0.7")
     ]
+    assert _badge(document)[2] == "A model is within the limits"
+    assert _badge(own)[2] == "Within the limits on validation rows, not on the test rows"
     missed = document_of_limit(ends, 0.05, 0.5, no_worse=1)
     assert missed["standings"][0]["kept_by"] is None
 

@@ -25,6 +25,7 @@ from evenhand.fairlib.tuning.budget import Budget
 from evenhand.fairlib.tuning.space import Choice, Real, Whole
 from evenhand.fairlib.tuning.study import Aim, Limit, Trial, answer, best, front
 from evenhand.tasks.errors import InputError, NotCarriedOut, OutOfTime, ProcessLost
+from evenhand.tasks.tuning import trial_search
 from evenhand.tasks.tuning.trial_search import (
     DEFAULT,
     JOB,
@@ -697,23 +698,31 @@ def models_of(study: Study) -> int:
 
 
 def test_a_model_that_is_too_slow_does_not_block_a_study(tmp_path: Path) -> None:
-    """One that was stopped runs again only where there is twice the time that it had."""
+    """One that was stopped runs again where it has more time, from the start of a call."""
     plan = plan_of(fixed=[FIXED[0], FIXED[3]])
-    first = Timed(30.0)
-    first.slow = {"a": 400.0}
-    study = search_in(tmp_path, first, plan)
-    assert models_of(study) == 1
-    second = Timed(30.0)
-    second.slow = {"a": 400.0, "b": 3.0}
-    study = search_in(tmp_path, second, plan)
-    assert {method for _, method, _ in second.calls} == {"b"}
-    judged = models_of(study)
-    assert judged > 1
+
+    def methods_judged(seconds: float, a: float) -> set[str | None]:
+        timed = Timed(seconds)
+        timed.slow = {"a": a, "b": 3.0}
+        search_in(tmp_path, timed, plan)
+        return {method for _, method, part in timed.calls if part == 1}
+
+    # its first look takes a tenth of the time: 40 s
+    assert methods_judged(30.0, 400.0) == {None}
+    assert methods_judged(30.0, 400.0) == set()
+    assert methods_judged(30.0, 400.0) == {"b"}
     # still open: with more time it ends
-    third = Timed(1000.0)
-    third.slow = {"a": 400.0}
-    search_in(tmp_path, third, plan)
-    assert ("default", "a", 1) in third.calls
+    assert "a" in methods_judged(1000.0, 400.0)
+
+
+def test_a_model_stopped_late_in_a_call_ends_in_the_next(tmp_path: Path) -> None:
+    """It takes 45 s of a call's 60 s, and was begun after 20 s."""
+    plan = plan_of(fixed=[FIXED[1], FIXED[2], Candidate("job"), FIXED[0], FIXED[3]])
+    for call in range(2):
+        timed = Timed(60.0)
+        timed.slow = {"a": 45.0, "b": 1000.0}
+        search_in(tmp_path, timed, plan)
+        assert (("default", "a", 1) in timed.calls) == (call == 1)
 
 
 def test_models_that_wait_for_a_compilation_end_no_search(tmp_path: Path) -> None:
@@ -743,6 +752,22 @@ def test_a_part_of_the_rows_may_lack_what_all_folds_have(tmp_path: Path) -> None
     trials = searched(tmp_path, 12, plan_of(halving=True), judge=lacking)
     assert {trial.state for trial in trials} == {"judged"}
     assert {trial.method for trial in trials if trial.kind == "search"} == {"a", "b"}
+
+
+def test_parts_that_fit_keep_no_search_going(tmp_path: Path) -> None:
+    """Where no model fits on all rows, a part of them that does is no reason to go on."""
+    timed = Timed(1500.0)
+
+    def judge_slowly(candidate: Candidate, rules: Sequence[Rule], part: int) -> Judgement:
+        timed.slow = dict.fromkeys("ab", 10.0 if part > 1 else 1000.0)
+        return timed(candidate, rules, part)
+
+    plan = plan_of(halving=True, fixed=[FIXED[0]])
+    study = Study(tmp_path)
+    with study.held():
+        study.create(plan, IDENTITY)
+        study.search(plan, judge_slowly, until=math.inf, most=1000, budget=timed.budget)
+    assert 1000.0 < timed.now < 1300.0
 
 
 def test_the_compilation_of_a_method_counts_once(tmp_path: Path) -> None:
@@ -806,9 +831,12 @@ def test_a_search_ends_when_the_caller_has_enough(tmp_path: Path, workers: int) 
     assert {trial.state for trial in study.trials()} == {"judged"}
 
 
-def test_long_looks_at_trials_take_a_part_of_the_time(tmp_path: Path) -> None:
-    """As with thousands of trials: a second look comes only after twenty times the first."""
+def test_long_looks_at_trials_take_a_part_of_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of many trials a second look comes only after twenty times the first, and one at the end."""
     looks: list[int] = []
+    monkeypatch.setattr(trial_search, "MANY_TRIALS", 10)
 
     def look(trials: list[Trial]) -> bool:
         looks.append(len(trials))
@@ -817,7 +845,10 @@ def test_long_looks_at_trials_take_a_part_of_the_time(tmp_path: Path) -> None:
 
     study = search_in(tmp_path, Timed(200.0), plan_of(), on_trial=look)
     assert models_of(study) > 20
-    assert len(looks) < 5
+    # one after each of the first models, those of the first looks included
+    assert len([number for number in looks if number <= 10]) >= 10
+    assert len([number for number in looks if number > 10]) < 5
+    assert looks[-1] == len(study.trials())
 
 
 def test_the_start_of_a_process_is_no_part_of_a_judgement(tmp_path: Path) -> None:

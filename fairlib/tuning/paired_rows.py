@@ -93,7 +93,7 @@ def chance_no_worse(
         counts = np.bincount(cell, minlength=8) / INFLATION
         shares = rng.dirichlet(counts + PRIOR, size=DRAWS)
         rows = max(1, round(len(y) * unseen))
-        drawn = rng.multinomial(rows, shares)
+        drawn = rng.multinomial(rows, shares).astype(np.float64)
     else:
         drawn = _drawn_with_people(cell, people, unseen, rng)
     drawn = drawn.reshape(DRAWS, 2, 2, 2)

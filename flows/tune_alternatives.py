@@ -29,7 +29,7 @@ from evenhand.flows.job_file import job_path, load_job, shipped_jobs
 from evenhand.flows.resolved_job import ResolvedJob, content_of_proxy, model_digest, resolve
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.tuning.alternatives_text import MOST_SHARE
-from evenhand.tasks.tuning.no_worse import NO_WORSE, read_no_worse
+from evenhand.tasks.tuning.no_worse import NO_WORSE, check_once, read_no_worse
 
 # The metric that an alternative makes smaller by default, of the first sensitive column.
 DISPARITY = "gap_max"
@@ -114,6 +114,7 @@ def with_champion(
             "with the smallest disparity: leave prefer out, or name another metric by minimize."
         )
     no_worse = tuple(parse_no_worse(text) for text in tune.no_worse or NO_WORSE)
+    check_once([item.metric for item in no_worse])
     name = tune.alternative_to
     is_job = job_path(name) is not None or name in shipped_jobs() or name == job.name
     if not is_job:
@@ -262,6 +263,7 @@ def certificate(
     most = possible_gain(metric, best_value)
     gain = gain_bound(merits, sign * best_value, LONGER, most=most, level=GAIN_LEVEL, seed=seed)
     judged = [trial for trial in trials if trial.state == "judged"]
+    judged_models = {trial.model for trial in judged}
     return {
         "to": alternative.to,
         "job": alternative.job,
@@ -274,10 +276,11 @@ def certificate(
         "best": {"number": best.number, "value": best_value},
         "alternative_gap": round(abs(best_value - value), 9),
         "models": len({trial.model for trial in trials}),
-        "judged_models": len({trial.model for trial in judged}),
-        "settings": len(trials),
+        "judged_models": len(judged_models),
+        "settings": len(judged),
         "distinct": distinct_models(judged),
         "random": len(stream),
+        "random_failed": len(set(stream) - judged_models),
         "random_as_good": int(np.isfinite(merits).sum()),
         "share_level": SHARE_LEVEL,
         "share_bound": share_bound(len(stream), SHARE_LEVEL),
@@ -353,6 +356,7 @@ class HeldAlternative:
     trial: Trial
     chance: float
     level: float
+    metrics: tuple[str, ...] = ()  # that the chance is of; others are kept by the value
 
     def to_json(self, aim: Aim, champion: Trial) -> dict[str, Any]:
         """Return its number, its disparity, and its distance to the champion's."""
@@ -365,6 +369,7 @@ class HeldAlternative:
             "alternative_gap": round(gap, 9),
             "chance": round(self.chance, 4),
             "level": self.level,
+            "metrics": list(self.metrics),
         }
 
 
@@ -430,7 +435,7 @@ def held_alternative(
             rng=generator(seed, "alternative"),
         )
         if chance is not None and chance >= level:
-            return HeldAlternative(trial, chance, level)
+            return HeldAlternative(trial, chance, level, tuple(counted_metrics(alternative)))
     return None
 
 
@@ -438,11 +443,17 @@ def has_chance(alternative: Alternative, level: float) -> bool:
     """Whether there is a chance that unseen rows keep the utility: not where the values decide, or
     no metric that is kept follows from decisions.
     """
+    return level != BY_VALUE and bool(counted_metrics(alternative))
+
+
+def counted_metrics(alternative: Alternative) -> list[str]:
+    """Return the metrics that an alternative keeps which follow from the decisions about all
+    people.
+    """
     # imported lazily: other searches do not need it
     from evenhand.fairlib.evaluation.metrics import OVERALL_METRICS
 
-    is_counted = any(item.metric in OVERALL_METRICS for item in alternative.no_worse)
-    return is_counted and level != BY_VALUE
+    return [item.metric for item in alternative.no_worse if item.metric in OVERALL_METRICS]
 
 
 def _best_alternative(aim: Aim, trials: Sequence[Trial], champion: Trial) -> Trial:
@@ -560,7 +571,7 @@ def record_content(document: Mapping[str, Any], digest: str) -> dict[str, Any]:
     """Return what the chain of a published model keeps of a search for alternatives to it."""
     result = document["alternative"]
     keys = ["metric", "alternative_gap", "models", "judged_models", "random", "methods", "where"]
-    keys += ["share_bound", "mean_gain_bound", "gain_bound", "held"]
+    keys += ["share_bound", "mean_gain_bound", "gain_bound", "held", "random_failed"]
     content = {key: result[key] for key in keys}
     content["until_gain"] = result.get("until_gain")
     content |= {

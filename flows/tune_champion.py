@@ -45,7 +45,7 @@ from evenhand.tasks.execution.step import described
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.tuning.alternatives_text import NOT_ALL_SOUGHT, NOT_HELD, UNSURE_LIMITS
 from evenhand.tasks.tuning.study_document import facts_of_space
-from evenhand.tasks.tuning.trial_search import ALL, JOB, Candidate, rounded_metrics
+from evenhand.tasks.tuning.trial_search import ALL, JOB, Candidate, Rule, rounded_metrics
 
 # Of the time that is kept for the measurement on test rows, so much may go to the search for an
 # alternative that keeps its utility on unseen rows.
@@ -263,7 +263,7 @@ def add_certificate(
     content["study"] = searched.study.folder.name
     content["rows"] = searched.rows.count
     content["folds"] = searched.rows.folds
-    content["rules"] = sorted({rule.decision for rule in searched.rows.plan.judged_under})
+    content["rules"] = names_of_rules(searched.rows.plan.judged_under)
     content["min_cell"] = plan.resolved.job.evaluate.min_cell
     content["allowed"] = plan.tune.alternative_gap
     wanted = plan.tune.until_gain
@@ -288,6 +288,23 @@ def record_alternative(document: Mapping[str, Any], store: Store) -> None:
     digest = hashlib.sha256(text.encode()).hexdigest()
     with registry_client(tracking_uri(store)) as client:
         append(client, model["name"], "alternative", record_content(document, digest))
+
+
+def names_of_rules(rules: Sequence[Rule]) -> list[str]:
+    """Return the rules of decisions with their tolerances, and the calibrations that were tried."""
+    tolerances: dict[str, list[float]] = {}
+    calibrations = set()
+    for rule in rules:
+        of_rule = tolerances.setdefault(rule.decision, [])
+        if rule.tolerance is not None and rule.tolerance not in of_rule:
+            of_rule.append(rule.tolerance)
+        if rule.calibration is not None:
+            calibrations.add(f"calibration {rule.calibration}")
+    names = []
+    for decision in sorted(tolerances):
+        numbers = [f"{tolerance:g}" for tolerance in sorted(tolerances[decision])]
+        names.append(f"{decision} within {', '.join(numbers)}" if numbers else decision)
+    return [*names, *sorted(calibrations)]
 
 
 def judge_gap(content: Mapping[str, Any], verdict: Verdict) -> None:

@@ -311,13 +311,25 @@ def _alternative_blocks(case: Case) -> Iterator[Block]:
     if not search:
         return
     models = search.get("judged_models", search["models"])
+    found = f"none has a better {search['metric']}"
+    if search["alternative_gap"] > 0:
+        found = (
+            f"the best has a {search['metric']} that is better by {search['alternative_gap']:.3g}"
+        )
     yield (
         f"A search for alternatives to this version on {search['when'][:10]} judged "
-        f"{models} models; the best has a {search['metric']} that is better by "
-        f"{search['alternative_gap']:.3g}."
+        f"{models} models; {found}."
     )
     counts = search.get("multiplicity")
     if counts:
+        if search.get("no_worse"):
+            kept = [
+                str(text).replace(" by ", " no worse by more than ") for text in search["no_worse"]
+            ]
+            yield (
+                f"As good means {formats.join(kept)}, on the training rows. Such a model may have "
+                "more disparity."
+            )
         several = formats.percent(counts["ambiguity"])
         single = formats.percent(counts["discrepancy"])
         yield (

@@ -16,8 +16,9 @@ from evenhand.tasks.registry.ledger import Chain, Record, read_chain
 from evenhand.tasks.registry.policy_people import keys_of
 from evenhand.tasks.registry.policy_terms import terms_of
 from evenhand.tasks.registry.signed_records import signer
-from evenhand.tasks.tuning.no_worse import NO_WORSE, read_no_worse
+from evenhand.tasks.tuning.no_worse import NO_WORSE, check_once, read_no_worse
 
+NO_WORSE_OPTION = "--alternative-no-worse"
 # Models that a search has judged at least, by default.
 MODELS = 50
 
@@ -56,8 +57,9 @@ def alternative_rules(
     if share is not None:
         _check_share(share)
     limits = list(no_worse or NO_WORSE)
+    check_once([read_no_worse(text)[0] for text in limits if " by " in text], NO_WORSE_OPTION)
     for text in limits:
-        name, _ = read_no_worse(text, "--alternative-no-worse")
+        name, _ = read_no_worse(text, NO_WORSE_OPTION)
         with input_errors(f"--alternative-no-worse {text!r}: ", end="."):
             better(name)
     rules = {"gap": gap, "metric": metric, "models": models or MODELS, "no_worse": limits}
@@ -146,7 +148,7 @@ class RecordedSearch:
     min_cell: int | None  # None in records of older versions
     share: float  # bound on the share of random settings that are better than the best found
     no_worse: Mapping[str, float]  # by metric how much of it an alternative could lose
-    limits: Sequence[str]  # further limits
+    limits: Sequence[str] | None  # further limits; None in records of older versions
 
     @property
     def comparative(self) -> str:
@@ -179,7 +181,7 @@ def read_search(record: Record) -> RecordedSearch | None:
             None if min_cell is None else int(min_cell),
             float(content.get("share_bound", 1.0)),
             _tolerances(list(content.get("no_worse") or ())),
-            list(map(str, content.get("where") or ())),
+            None if content.get("where") is None else list(map(str, content["where"])),
         )
     except (KeyError, TypeError, ValueError, OverflowError, InputError):
         return None
@@ -204,12 +206,15 @@ def search_for_alternatives(uri: str, name: str, version: str) -> dict[str, Any]
         last = searches[-1][0]
         alike = []
         for search, record in reversed(searches):
-            if (search.metric, search.no_worse) == (last.metric, last.no_worse):
+            if _looked_for(search) == _looked_for(last):
                 alike.append((search.gap, record))
         most = max(alike, key=lambda item: item[0])[1]
         content = {**most.content, "when": most.when}
-        if not content.get("kept"):
-            content["kept"] = _last_kept(searches, last)
+        keeper = _last_with_models(searches, last)
+        if not content.get("kept") and keeper is not None:
+            # both of one search: what the models decide is among what it counted
+            content["kept"] = keeper.content["kept"]
+            content["multiplicity"] = keeper.content.get("multiplicity")
         if not _is_multiplicity(content.get("multiplicity")):
             content["multiplicity"] = None
         return content
@@ -217,11 +222,18 @@ def search_for_alternatives(uri: str, name: str, version: str) -> dict[str, Any]
     return ask_once(uri, f"alternatives to {name}/{version}", look_up) or None
 
 
-def _last_kept(searches: Sequence[tuple[RecordedSearch, Record]], alike: RecordedSearch) -> Any:
-    """Return what the last of these searches kept whose alternatives had to keep the same."""
+def _looked_for(search: RecordedSearch) -> tuple[Any, ...]:
+    """What a search looked for: the metric, and what alternatives had to keep."""
+    return search.metric, search.no_worse, search.limits
+
+
+def _last_with_models(
+    searches: Sequence[tuple[RecordedSearch, Record]], alike: RecordedSearch
+) -> Record | None:
+    """Return the last of these searches that kept models, if alternatives had to keep the same."""
     for search, record in reversed(searches):
         if record.content.get("kept") and search.no_worse == alike.no_worse:
-            return record.content["kept"]
+            return record
     return None
 
 
@@ -239,8 +251,14 @@ def _is_multiplicity(counts: Any) -> bool:
 
 
 def _tolerances(texts: Sequence[str]) -> dict[str, float]:
-    """By metric how much of it an alternative may lose."""
-    return dict(read_no_worse(text) for text in texts)
+    """By metric how much of it an alternative may lose: of several numbers the smallest, as all
+    count.
+    """
+    tolerances: dict[str, float] = {}
+    for text in texts:
+        metric, by = read_no_worse(text)
+        tolerances[metric] = min(by, tolerances.get(metric, by))
+    return tolerances
 
 
 def _counted(
@@ -259,12 +277,22 @@ def _counted(
     return searches
 
 
+def _differing_terms(search: RecordedSearch, min_cell: int) -> str | None:
+    """Say what a record lacks, or which groups it left out; None if nothing."""
+    if search.min_cell is None or search.limits is None:
+        return "its record of an older version does not say what it left out or had to keep"
+    if search.min_cell > min_cell:
+        return f"it left out groups by min_cell {search.min_cell}, and the policy pins {min_cell}"
+    return None
+
+
 def _shortfall(rules: Mapping[str, Any], search: RecordedSearch, min_cell: int) -> str | None:
     """Say in what a search falls short of what a policy asks for; None if in nothing."""
     if search.models < rules["models"]:
         return f"it judged {search.models} models, and the policy asks for {rules['models']}"
-    if search.min_cell is not None and search.min_cell > min_cell:
-        return f"it left out groups by min_cell {search.min_cell}, and the policy pins {min_cell}"
+    unsettled = _differing_terms(search, min_cell)
+    if unsettled is not None:
+        return unsettled
     most = rules.get("share")
     if most is not None and not search.share <= most:
         return (

@@ -51,6 +51,8 @@ def _describe_signature(record: Record) -> str:
 def _describe_alternative(record: Record) -> str:
     content = record.content
     models = content.get("judged_models", content["models"])
+    if content["alternative_gap"] == 0:
+        return f"search for alternatives: no better {content['metric']} found in {models} models"
     return (
         f"search for alternatives: {content['metric']} better by {content['alternative_gap']:.3g} "
         f"found in {models} models"

@@ -30,9 +30,12 @@ def found_sentence(content: Mapping[str, Any]) -> str:
     """Say which disparity the model has, and the best alternative to it."""
     metric = content["metric"]
     value = content["champion"]["value"]
-    limits = " and ".join(
+    kept = [
         f"{item['metric']} no worse by more than {item['by']:g}" for item in content["no_worse"]
-    )
+    ]
+    # studies of older versions lack it
+    kept += content.get("where") or []
+    limits = " and ".join(kept)
     tried = f"{content['judged_models']} models judged on all folds"
     if content["alternative_gap"] == 0:
         return (
@@ -178,9 +181,15 @@ def _held_sentence(content: Mapping[str, Any]) -> str:
     if held is None:
         # studies of older versions lack it
         return str(content.get("not_held") or NOT_HELD)
+    # studies of older versions lack it
+    metrics = held.get("metrics")
+    words = "no worse"
+    if metrics:
+        words = f"no worse in {' and '.join(metrics)}"
     return (
-        f"number {held['number']}, with {content['metric']} {held['value']:.3g}, is no worse on "
-        f"unseen rows with a chance of {shown_chance(held['chance'])}"
+        f"number {held['number']}, with {content['metric']} {held['value']:.3g}, is {words} on "
+        f"unseen rows with a chance of {shown_chance(held['chance'])}, rather less as it is the "
+        "best of many"
     )
 
 
@@ -207,7 +216,15 @@ def percent_rounded_up(share: float) -> str:
 
 
 def percent(share: float) -> str:
-    """Write a share as a percentage with two significant digits; 100% for all."""
+    """Write a share as a percentage with two significant digits; 100% for all, and no less.
+
+    Examples
+    --------
+    >>> percent(0.0123), percent(0.567), percent(0.996), percent(1.0)
+    ('1.2%', '57%', 'over 99%', '100%')
+    """
+    if 0.995 <= share < 1.0:
+        return "over 99%"
     if share >= 0.1:
         return f"{100 * share:.0f}%"
     return f"{100 * share:.2g}%"

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 
 from evenhand.tasks.errors import InputError
 
 # What it keeps by default.
 NO_WORSE = ("balanced_accuracy by 0.005",)
+
+
+def check_once(metrics: Sequence[str], key: str = "no_worse") -> None:
+    """Refuse a metric that is named twice: which of both tolerances counts would be a guess."""
+    for metric in metrics:
+        if metrics.count(metric) > 1:
+            raise InputError(f"{key} names {metric} twice: keep one of them.")
 
 
 def read_no_worse(text: str, key: str = "no_worse") -> tuple[str, float]:

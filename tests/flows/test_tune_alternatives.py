@@ -45,6 +45,7 @@ from evenhand.flows.tune_alternatives import (
 from evenhand.flows.tune_champion import (
     HeldSearch,
     chosen_alternative,
+    names_of_rules,
     seconds_for_holding,
     why_not_held,
 )
@@ -221,6 +222,29 @@ def test_the_champion_is_judged_under_its_own_rule_first() -> None:
     assert replace(plan, has_stream=False).rules(Candidate("job")) == [Rule("balanced")]
 
 
+def test_a_metric_that_is_kept_twice_is_refused() -> None:
+    job, folder = load_job("german-gbdt", ["tune.alternative_to=people.yaml"])
+    twice = ["balanced_accuracy by 0", "balanced_accuracy by 0.005"]
+    job = job.model_copy(update={"tune": job.tune.model_copy(update={"no_worse": twice})})
+    with pytest.raises(InputError, match="no_worse names balanced_accuracy twice: keep one"):
+        with_champion(job, folder, None, "people.yaml")
+
+
+def test_rules_are_named_with_what_was_tried() -> None:
+    rules = [
+        Rule("balanced"),
+        Rule("equalized_odds by sex", 0.1),
+        Rule("equalized_odds by sex", 0.0),
+    ]
+    rules.append(Rule("job", calibration="isotonic"))
+    assert names_of_rules(rules) == [
+        "balanced",
+        "equalized_odds by sex within 0, 0.1",
+        "job",
+        "calibration isotonic",
+    ]
+
+
 def test_chances_need_a_metric_of_decisions() -> None:
     of_probabilities = replace(ALTERNATIVE, no_worse=(NoWorse("auc", 0.01),))
     assert has_chance(ALTERNATIVE, 0.9)
@@ -328,6 +352,8 @@ def test_the_record_of_a_search_is_described() -> None:
     assert describe_record(record) == (
         "search for alternatives: gap_max.sex better by 0.12 found in 5 models"
     )
+    none = replace(record, content=kept | {"alternative_gap": 0.0})
+    assert describe_record(none).endswith(": no better gap_max.sex found in 5 models")
     # those of the stream have neither method nor arguments here
     assert kept["distinct"] == 3
     assert kept["better"] == "lower"

@@ -74,15 +74,8 @@ def _summary(content: Json) -> Table:
         name = "an alternative that is no worse on unseen rows"
         rows.append([f"{content['metric']} of {name}", f"{held['value']:.4f}"])
         rows.append(["Chance that it is no worse there", shown_chance(held["chance"])])
-    for item in content["no_worse"]:
-        rows.append([f"{item['metric']} of the model", f"{item['value']:.4f}"])
-        rows.append(["An alternative keeps", item["limit"]])
-    rows.append(["Models that were judged on all folds", str(content["judged_models"])])
-    if "distinct" in content:
-        rows.append(["Of these different ones", str(content["distinct"])])
-    rows.append(["Settings: models under a rule of decisions", f"{content['settings']:,}"])
-    rows.append(["Independent random models", str(content["random"])])
-    rows.append(["Of these no worse than the model", str(content["random_as_good"])])
+    rows += _kept(content)
+    rows += _searched(content)
     share = percent_rounded_up(content["share_bound"])
     rows.append(["Bound on the share of better settings", share])
     if content.get("mean_gain_bound") and content["share_bound"] < MOST_SHARE:
@@ -97,6 +90,34 @@ def _summary(content: Json) -> Table:
     if content["p_value"] is not None:
         rows.append(["p-value of the tail’s distribution", f"{content['p_value']:.2f}"])
     return Table("The search in numbers", ["Quantity", "Value"], rows, pairs=True)
+
+
+def _kept(content: Json) -> list[list[Value]]:
+    """What an alternative keeps."""
+    rows: list[list[Value]] = []
+    for item in content["no_worse"]:
+        rows.append([f"{item['metric']} of the model", f"{item['value']:.4f}"])
+        rows.append(["An alternative keeps", item["limit"]])
+    # studies of older versions lack it
+    rows += [["A further limit that it keeps", limit] for limit in content.get("where") or []]
+    return rows
+
+
+def _searched(content: Json) -> list[list[Value]]:
+    """How many models and settings there were."""
+    rows: list[list[Value]] = []
+    rows.append(["Models that were judged on all folds", str(content["judged_models"])])
+    if "distinct" in content:
+        rows.append(["Of these different ones", str(content["distinct"])])
+    rows.append(["Settings: models under a rule of decisions", f"{content['settings']:,}"])
+    rows.append(["Independent random models", str(content["random"])])
+    if "random_failed" in content:
+        rows.append(["Of these that could not be judged", str(content["random_failed"])])
+    as_good = "Of these no worse than the model"
+    if content.get("where"):
+        as_good += ", and within the further limits"
+    rows.append([as_good, str(content["random_as_good"])])
+    return rows
 
 
 def _subject(content: Json) -> list[list[Value]]:

@@ -24,6 +24,7 @@ SEARCH: dict[str, Any] = {
     "judged_models": 40,
     "no_worse": ["balanced_accuracy by 0.005"],
     "where": [],
+    "min_cell": 5,
 }
 
 
@@ -43,6 +44,22 @@ def test_a_search_that_found_little_allows_a_promotion() -> None:
     assert reason(SEARCH | {"alternative_gap": 0.02}) is None
     # without the gate nothing is asked for
     assert reason(alternative=None) is None
+
+
+@pytest.mark.parametrize("key", ["where", "min_cell"])
+def test_a_record_that_does_not_say_what_it_kept_is_none(key: str) -> None:
+    """Older versions wrote such records; what they found counts all the same."""
+    older = {name: value for name, value in SEARCH.items() if name != key}
+    assert "does not say what it left out or had to keep" in str(reason(older))
+    assert "smaller by 0.3" in str(reason(older | {"alternative_gap": 0.3}, SEARCH))
+
+
+def test_of_a_metric_named_twice_the_smaller_number_counts() -> None:
+    """Both are limits of the search, so its alternatives had to keep more than the policy asks."""
+    twice = SEARCH | {"no_worse": ["balanced_accuracy by 0", "balanced_accuracy by 0.005"]}
+    assert "had to keep balanced_accuracy within 0" in str(reason(twice))
+    with pytest.raises(InputError, match="--alternative-no-worse names auc twice: keep one"):
+        alternative_rules(0.02, None, None, ("auc by 0.1", "auc by 0.2"))
 
 
 def test_without_a_search_there_is_a_refusal_with_its_cure() -> None:

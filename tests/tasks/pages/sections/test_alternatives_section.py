@@ -61,8 +61,14 @@ def test_what_was_found_and_both_bounds_are_said() -> None:
     assert held.startswith("no alternative is shown to be no worse on unseen rows too")
     shown = {"number": "7", "value": 0.1, "alternative_gap": 0.1, "chance": 0.93, "level": 0.9}
     assert bound_sentences(CONTENT | {"held": shown})[0] == (
-        "number 7, with gap_max.sex 0.1, is no worse on unseen rows with a chance of .93"
+        "number 7, with gap_max.sex 0.1, is no worse on unseen rows with a chance of .93, rather "
+        "less as it is the best of many"
     )
+    named = shown | {"metrics": ["balanced_accuracy"]}
+    assert "is no worse in balanced_accuracy on" in bound_sentences(CONTENT | {"held": named})[0]
+    # further limits are what alternatives were looked for within
+    within = CONTENT | {"where": ["auc >= 0.9"], "alternative_gap": 0.0}
+    assert "by more than 0.005 and auc >= 0.9, among 30 models" in found_sentence(within)
     assert share == (
         "at most 31% of random settings of this space are better on these rows than the best found "
         "(95% confidence, by 16 of them)"

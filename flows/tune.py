@@ -186,11 +186,14 @@ def _write_page(
         judge_gap(document["alternative"], command.verdict)
     document["seconds"] = round(command.budget.spent, 1)
     methods = searched.rows.plan.methods
-    _write_study(searched.plan, methods, documents, command.store, command.verdict)
-    if "alternative" in document:
-        record_alternative(document, command.store)
-        if command.deadline is not None:
-            command.deadline.written(command.verdict.exit_code)
+    try:
+        if "alternative" in document:
+            # before the page, which takes longer: what was found is to be on record
+            record_alternative(document, command.store)
+    finally:
+        _write_study(searched.plan, methods, documents, command.store, command.verdict)
+    if "alternative" in document and command.deadline is not None:
+        command.deadline.written(command.verdict.exit_code)
 
 
 @contextlib.contextmanager

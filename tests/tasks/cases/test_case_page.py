@@ -55,7 +55,9 @@ def test_a_recorded_search_for_alternatives_is_shown() -> None:
     kept = {**SEARCH, "no_worse": ["balanced_accuracy by 0.3"], "alternative_gap": 0.0}
     text = " ".join(map(str, _alternative_blocks({"decision": ADVERSE, "alternatives": kept})))
     assert "judged 120 models; none has a better gap_max.sex." in text
-    assert "As good means balanced_accuracy no worse by more than 0.3, on the training rows." in text
+    assert (
+        "As good means balanced_accuracy no worse by more than 0.3, on the training rows." in text
+    )
     earlier = {**SEARCH, "multiplicity": None}
     assert len(list(_alternative_blocks({"decision": ADVERSE, "alternatives": earlier}))) == 1
 

@@ -379,10 +379,10 @@ def _done(results: Mapping[str, Splits], limits_run: int, protocol: tuple[int, i
     done = _pairs(results)
     tables, splits_of_each, limits = protocol
     asked = _pairs(first_splits(results, splits_of_each))
-    text = (
-        f"Run so far: {asked} of {tables * splits_of_each} pairs of table and split, at "
-        f"{min(limits_run, limits)} of {limits} limits.\n"
-    )
+    run = f"{limits_run} of {limits} limits"
+    if limits_run > limits:
+        run = f"{limits_run} limits, where {limits} are asked for"
+    text = f"Run so far: {asked} of {tables * splits_of_each} pairs of table and split, at {run}.\n"
     if done > asked:
         text = text.rstrip() + f" Beyond that {done - asked} pairs of further splits.\n"
     missing = [NAMES[name] for name in PEERS if name not in systems]
@@ -525,10 +525,9 @@ def _goal(
         parts.append(f"{text}.")
         others = _counts_of_other_splits(results, splits_asked)
         if others:
-            parts.append(
-                f"With {', with '.join(others)}, of the tables that have them. All else here is of "
-                "all splits."
-            )
+            parts.append(f"With {', with '.join(others)}, of the tables that have them.")
+        if number_of_splits(results) > splits_asked:
+            parts.append("All else here is of all splits.")
     averages = means(results)
     if averages:
         peers = {name: value for name, value in averages.items() if name != OURS}
@@ -552,11 +551,15 @@ def _goal(
     return [*parts, ""]
 
 
+def number_of_splits(results: Mapping[str, Splits]) -> int:
+    """Return the number of splits of the table that has most."""
+    return max((int(split) + 1 for splits in results.values() for split in splits), default=0)
+
+
 def _counts_of_other_splits(results: Mapping[str, Splits], asked: int) -> list[str]:
     """The same count with fewer or more splits than the protocol asks for, from two on."""
-    most = max((int(split) + 1 for splits in results.values() for split in splits), default=0)
     counts = []
-    for number in range(2, most + 1):
+    for number in range(2, number_of_splits(results) + 1):
         if number == asked:
             continue
         far, count = _far_behind(_all_cells(first_splits(results, number)))

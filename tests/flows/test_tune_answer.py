@@ -46,7 +46,7 @@ def test_the_job_of_an_earlier_search_is_kept(
     assert target.read_text() == "judged"
 
 
-def test_the_best_so_far_keeps_the_limits_of_where_with_its_chance(
+def test_the_best_so_far_keeps_where_with_its_chance(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the answer of a search for alternatives does that ends by itself."""

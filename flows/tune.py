@@ -316,14 +316,14 @@ def _searched(
                         on_best=on_best,
                     )
             # while the study is held: another command might go on with it
-            searched = command.ending.finished(partial(_found, plan, rows, study))
+            searched = command.ending.finished(partial(_read_study, plan, rows, study))
             error = command.ending.error
             if error is not None and _chosen(searched, HeldSearch()) is None:
                 raise error
             return searched
 
 
-def _found(plan: TunePlan, rows: Rows, study: Study) -> Searched:
+def _read_study(plan: TunePlan, rows: Rows, study: Study) -> Searched:
     """Return what a study has so far."""
     return Searched(plan, rows, study, study.answered(plan.aim), study.stream())
 

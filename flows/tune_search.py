@@ -763,27 +763,16 @@ def judged(
     next on these rows, such as the winner, takes about as long.
     """
     # a Dask worker may have several threads, and trainings share the generator of the process
-    with _ONE_AT_A_TIME:
-        return _judged_alone(store_url, parameters, inputs, modules)
-
-
-def _judged_alone(
-    store_url: str,
-    parameters: Mapping[str, Any],
-    inputs: Mapping[str, Artifact],
-    modules: Sequence[str],
-) -> Judgement:
-    """Judge a candidate in this process, which judges nothing else meanwhile."""
-    started = time.perf_counter()
-    cpu_before = time.process_time()
-    store = Store(store_url)
-    with listen(None):
+    with _ONE_AT_A_TIME, listen(None):
+        started = time.perf_counter()
+        cpu_before = time.process_time()
+        store = Store(store_url)
         record, was_known = run_step(
             store, JUDGE, step_key(JUDGE, parameters, inputs, modules), parameters, inputs
         )
-    content = json.loads(store.fetch(record.outputs["judged"]).read_text())
-    seconds = time.perf_counter() - started
-    cpu_seconds = time.process_time() - cpu_before
+        content = json.loads(store.fetch(record.outputs["judged"]).read_text())
+        seconds = time.perf_counter() - started
+        cpu_seconds = time.process_time() - cpu_before
     if was_known:
         # of the CPU it is an estimate: a judgement computes all the time, with one thread
         seconds = max(seconds, record.seconds)

@@ -226,7 +226,7 @@ class Aim:
             if limit.sign == ">=":
                 level = 1.0 - level
                 worse = min
-            # a small group that unseen rows would be too few of counts in the value
+            # the value compares small groups too, of which unseen rows may have too few
             return worse(value, quantile_of(metric[UNSEEN], level))
         end = _end(limit, metric, UNSEEN_ENDS)
         if value is None or end is None:

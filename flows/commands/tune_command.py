@@ -55,7 +55,7 @@ def tune(
     deadline = _deadline(began, age_s, given.get("minutes"), as_json=as_json, direct=direct)
     if deadline is not None and not show_status:
         end_at_interrupts(as_json=as_json)
-        deadline.prepare(_first_answer(job, given, overrides or (), seed, force=force))
+        deadline.prepare(_job_left_unread(job, given, overrides or (), seed, force=force))
         check_what_is_asked(given)
     chosen = _all_overrides(overrides or (), given, seed)
     if show_status:
@@ -94,7 +94,7 @@ def tune(
     return ended.finish(lambda verdict, seconds: _print(verdict, study, seconds), document)
 
 
-def _first_answer(
+def _job_left_unread(
     job: str,
     given: Mapping[str, Any],
     overrides: Sequence[str],

@@ -311,14 +311,14 @@ def _alternative_blocks(case: Case) -> Iterator[Block]:
     if not search:
         return
     models = search.get("judged_models", search["models"])
-    found = f"none has a better {search['metric']}"
+    best = f"none has a better {search['metric']}"
     if search["alternative_gap"] > 0:
-        found = (
+        best = (
             f"the best has a {search['metric']} that is better by {search['alternative_gap']:.3g}"
         )
     yield (
         f"A search for alternatives to this version on {search['when'][:10]} judged "
-        f"{models} models; {found}."
+        f"{models} models; {best}."
     )
     counts = search.get("multiplicity")
     if counts:

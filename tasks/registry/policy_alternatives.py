@@ -212,7 +212,7 @@ def search_for_alternatives(uri: str, name: str, version: str) -> dict[str, Any]
         content = {**most.content, "when": most.when}
         keeper = _last_with_models(searches, last)
         if not content.get("kept") and keeper is not None:
-            # both of one search: what the models decide is among what it counted
+            # kept models and counts of decisions come from the same search
             content["kept"] = keeper.content["kept"]
             content["multiplicity"] = keeper.content.get("multiplicity")
         if not _is_multiplicity(content.get("multiplicity")):

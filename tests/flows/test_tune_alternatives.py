@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from evenhand.fairlib.tuning.budget import Budget
 from evenhand.fairlib.tuning.further_search import share_bound
 from evenhand.fairlib.tuning.study import Aim, Limit, Trial
+from evenhand.flows import tune_champion
 from evenhand.flows.cli import app
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
@@ -173,6 +174,28 @@ def test_limits_of_where_decide_by_the_confidence() -> None:
     assert chosen_alternative(unsure.plan, trials[:2], HeldSearch(is_complete=True)) is None
     assert "--where on unseen rows with a chance of 0.9" in str(why_not_held(unsure, HeldSearch()))
     assert why_not_held(searched_for(trials[:1], aim, 0.9), HeldSearch()) is None
+
+
+@pytest.mark.parametrize("counts_people", [False, True])
+def test_people_and_places_are_drawn_whole_for_alternatives(
+    monkeypatch: pytest.MonkeyPatch, *, counts_people: bool
+) -> None:
+    """Also places, whose rows count each: rows of a place are alike all the same."""
+    place = np.repeat(np.arange(20), 5)
+    data = SimpleNamespace(y=np.zeros(100), people=place, counts_people=counts_people)
+    given: dict[str, Any] = {}
+    monkeypatch.setattr(tune_champion, "decisions_of", lambda *_: [np.zeros(100, dtype=bool)])
+    monkeypatch.setattr(tune_champion, "read_dataset", lambda _: data)
+    monkeypatch.setattr(tune_champion, "held_alternative", lambda *_, **keys: given.update(keys))
+    searched = searched_for(TRIALS, AIM, None)
+    job = SimpleNamespace(split=SimpleNamespace(test=0.2), seed=0)
+    label = SimpleNamespace(favourable_code=1)
+    searched.plan.resolved = SimpleNamespace(job=job, contract=SimpleNamespace(label=label))
+    searched.rows = SimpleNamespace(train="train")
+    store: Any = SimpleNamespace(fetch=lambda name: name)
+    assert tune_champion._held_alternative(searched, store, Budget()).is_complete
+    assert given["people"] is place
+    assert given["unseen"] == pytest.approx(0.25)
 
 
 def test_limits_follow_from_what_the_champion_has() -> None:

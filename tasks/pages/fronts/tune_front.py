@@ -324,7 +324,7 @@ def _limits(study: Json) -> list[Block]:
         end = _or_lack(standing["end"], "not measured")
         chance: str | Cell = lack("not measured")
         if standing["kept_by"] == "model":
-            chance = lack("unseen rows change both")
+            chance = lack("not stated: the model’s value changes too")
         if standing["chance"] is not None:
             chance = shown_chance(standing["chance"])
         rows.append([standing["limit"], value, end, chance, verdict])

@@ -37,7 +37,7 @@ def test_a_changed_job_is_not_left_as_it_is(tmp_path: Path) -> None:
     job.write_text("name: people\nbase: hiring-gbdt\n")
 
     def left(given: dict[str, Any], overrides: list[str], seed: int | None) -> str | None:
-        answer = tune_command._first_answer(str(job), given, overrides, seed, force=False)
+        answer = tune_command._job_left_unread(str(job), given, overrides, seed, force=False)
         assert answer is not None
         return answer.text
 

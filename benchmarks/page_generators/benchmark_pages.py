@@ -98,7 +98,8 @@ def main() -> None:
     untuned += tuned_jobs.sections(read_result("tuned_jobs"), _provenance)
     untuned += tuned_limits.sections(read_result("tuned_limits"), _provenance)
     untuned += two_limits.sections(read_result("two_limits"), _provenance)
-    untuned += tune_first_answer.sections(read_result("tune_first_answer"), _provenance)
+    first_answers = [read_result(tune_first_answer.NAME), read_result(tune_first_answer.SLOWER)]
+    untuned += tune_first_answer.sections(first_answers, _provenance)
     untuned += tune_under_load.sections(read_result("tune_under_load"), _provenance)
     untuned += tune_interrupted.sections(read_result("tune_interrupted"), _provenance)
     untuned += alternative_bounds.sections(read_result("alternative_bounds"), _provenance)

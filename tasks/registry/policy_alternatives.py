@@ -278,11 +278,17 @@ def _counted(
 
 
 def _differing_terms(search: RecordedSearch, min_cell: int) -> str | None:
-    """Say what a record lacks, or which groups it left out; None if nothing."""
+    """Say what a record lacks, or that other groups were measured; None if nothing.
+
+    With a smaller `min_cell` the gap of a few people hides that of the others.
+    """
     if search.min_cell is None or search.limits is None:
         return "its record of an older version does not say what it left out or had to keep"
-    if search.min_cell > min_cell:
-        return f"it left out groups by min_cell {search.min_cell}, and the policy pins {min_cell}"
+    if search.min_cell != min_cell:
+        return (
+            f"it measured groups with min_cell {search.min_cell}, and the policy pins {min_cell} "
+            f"(--set evaluate.min_cell={min_cell})"
+        )
     return None
 
 

@@ -410,7 +410,7 @@ def test_first_answers_are_medians_with_the_latest() -> None:
     assert line["runs"] == 2
     assert line["first_answer_cpu_seconds"] == {"runs": 2, "median": 5.0, "largest": 6.0}
     assert line["first_within_cpu_seconds"] == {"runs": 1, "median": 8.0, "largest": 8.0}
-    page = "\n".join(tune_first_answer.sections({"summary": [line]}, lambda _: "made"))
+    page = "\n".join(tune_first_answer.sections([{"summary": [line]}, {}], lambda _: "made"))
     seconds = "5.0 s (6.0) | 5.0 s (6.0) | 5.0 s (6.0) | 8.0 s (8.0), 1 of 2 runs |"
     assert f"| adult | 48,842 | 2 | {seconds}" in page
-    assert tune_first_answer.sections({}, lambda _: "made") == []
+    assert tune_first_answer.sections([{}, {}], lambda _: "made") == []

@@ -128,7 +128,8 @@ def test_a_policy_of_an_older_version_may_name_no_disparity() -> None:
 
 SHORT = {
     "copies of a model": ({"distinct": 3}, "it judged 3 models, and the policy asks for 30"),
-    "groups left out": ({"min_cell": 500}, "it left out groups by min_cell 500"),
+    "groups left out": ({"min_cell": 500}, "it measured groups with min_cell 500"),
+    "groups of a few": ({"min_cell": 4}, "it measured groups with min_cell 4"),
     "few models": ({"judged_models": 29}, "it judged 29 models, and the policy asks for 30"),
     "a further limit": ({"where": ["auc >= 0.9"]}, "had to keep auc >= 0.9 as well"),
     "a smaller tolerance": (

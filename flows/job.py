@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -543,6 +544,10 @@ class Filter(FileSection):
     """Population stability index above which the report warns."""
 
 
+# How long `evenhand tune` searches where the job gives no limit.
+TUNE_MINUTES = 20.0
+
+
 class Tune(ParallelSection):
     """What `evenhand tune` searches for, how long, and the engine that judges models."""
 
@@ -610,6 +615,21 @@ class Tune(ParallelSection):
     """
     study: Annotated[str, Field(pattern=f"^{NAME.pattern}$")] | None = None
     """Name of the study; default: the job's, with a digest of what is searched."""
+
+    @property
+    def wall_seconds(self) -> float:
+        """Limit of wall-clock seconds; infinite where another limit is the only one."""
+        has_other_limit = self.trials is not None or self.cpu_minutes is not None
+        if self.minutes is None and has_other_limit:
+            return math.inf
+        return 60.0 * (self.minutes or TUNE_MINUTES)
+
+    @property
+    def shortest_seconds(self) -> float:
+        """The smaller limit of seconds, of the wall clock or of the CPU."""
+        if self.cpu_minutes is None:
+            return self.wall_seconds
+        return min(self.wall_seconds, 60.0 * self.cpu_minutes)
 
 
 class Tuned(Section):

@@ -17,7 +17,8 @@ from evenhand.flows.run import run_to_gate
 from evenhand.flows.tune_champion import HeldSearch, chosen_alternative, stated_confidence
 from evenhand.flows.tune_deadline import PAGELESS, Deadline, PreparedAnswer, write_whole
 from evenhand.flows.tune_equally_good import keeping_seconds
-from evenhand.flows.tune_plan import TunePlan, tuned_text, unjudged_text
+from evenhand.flows.tune_job import tuned_text, unjudged_text
+from evenhand.flows.tune_plan import TunePlan
 from evenhand.flows.tune_proofs import NO_TIME, NOT_PROVED, Proofs, proved_answer
 from evenhand.flows.tune_search import Rows
 from evenhand.flows.tune_shared import Command, Searched

@@ -32,17 +32,10 @@ from evenhand.flows import classifier_jobs as classifier
 from evenhand.flows.engine import Steps, duration_text
 from evenhand.flows.tune_alternatives import is_gain_reached
 from evenhand.flows.tune_equally_good import keeping_seconds
-from evenhand.flows.tune_plan import (
-    FIRST_METHODS,
-    LEAVE_OUT,
-    METRIC,
-    TunePlan,
-    compiling_seconds,
-    plan_of_rows,
-    with_metric,
-    with_proxy_features,
-)
+from evenhand.flows.tune_first_models import FIRST_METHODS, compiling_seconds, plan_of_rows
+from evenhand.flows.tune_plan import TunePlan
 from evenhand.flows.tune_rules import decision_of
+from evenhand.flows.tune_space import LEAVE_OUT, METRIC, with_metric, with_proxy_features
 from evenhand.flows.workers import DaskPool, Pool, cores, make_pool, shared_address
 from evenhand.tasks.errors import InputError, OutOfTime
 from evenhand.tasks.evaluating.control_names import CONTROLS, MAJORITY

@@ -43,8 +43,9 @@ from evenhand.flows.tune_alternatives import (
     better_alternatives,
     held_alternative,
 )
-from evenhand.flows.tune_plan import LEAVE_OUT, TunePlan, make_plan
+from evenhand.flows.tune_plan import TunePlan, make_plan
 from evenhand.flows.tune_search import Rows, judging
+from evenhand.flows.tune_space import LEAVE_OUT
 from evenhand.tasks.classifier_training import HeldOut
 from evenhand.tasks.execution.dataset import Dataset, read_dataset
 from evenhand.tasks.execution.step import StepContext

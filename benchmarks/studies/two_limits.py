@@ -29,8 +29,9 @@ from benchmarks.studies.tuned_limits import OBJECTIVE, Judged, judged_on, parts_
 from evenhand.fairlib.execution import generator
 from evenhand.fairlib.tuning.study import CONFIDENCE, best, nearest, standings
 from evenhand.flows.commands.init_command import init
-from evenhand.flows.tune_plan import LEAVE_OUT, TunePlan, make_plan
+from evenhand.flows.tune_plan import TunePlan, make_plan
 from evenhand.flows.tune_search import Rows
+from evenhand.flows.tune_space import LEAVE_OUT
 from evenhand.tasks.execution.dataset import Dataset
 from evenhand.tasks.tuning.trial_search import DEFAULT, Candidate
 

@@ -12,7 +12,8 @@ from evenhand.fairlib.tuning.study import Trial
 from evenhand.flows.job import Job
 from evenhand.flows.job_file import JOBS, load_job, shipped_jobs
 from evenhand.flows.sweep import make_grid
-from evenhand.flows.tune_plan import make_plan, tuned_text
+from evenhand.flows.tune_job import tuned_text
+from evenhand.flows.tune_plan import make_plan
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.tuning.trial_search import JOB
 from tests.flows.people import Bench

@@ -21,7 +21,9 @@ import evenhand.flows.tune as tuning
 from evenhand.fairlib.tuning.quantiles import chance_below
 from evenhand.flows import tune_answer
 from evenhand.flows.cli import app
-from evenhand.flows.tune_plan import UNJUDGED, make_plan, plan_of_rows
+from evenhand.flows.tune_first_models import plan_of_rows
+from evenhand.flows.tune_job import UNJUDGED
+from evenhand.flows.tune_plan import make_plan
 from evenhand.tasks.errors import NotCarriedOut, OutOfTime
 from evenhand.tasks.execution.dataset import read_dataset
 from evenhand.tasks.tuning.folds import cells_of

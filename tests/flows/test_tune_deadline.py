@@ -31,7 +31,8 @@ from evenhand.flows.tune_deadline import (
     unplanned_answer,
     write_whole,
 )
-from evenhand.flows.tune_plan import check_aim, first_part_of
+from evenhand.flows.tune_first_models import first_part_of
+from evenhand.flows.tune_plan import check_aim
 from evenhand.tasks.errors import InputError
 
 # A process that never ends by itself; its prepared answer is written a moment after its start.

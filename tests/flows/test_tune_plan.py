@@ -21,16 +21,10 @@ from evenhand.flows.cli import app
 from evenhand.flows.job import LearnedByEvidence, SubspaceMetric
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
-from evenhand.flows.tune_plan import (
-    LEAVE_OUT,
-    METRIC,
-    make_plan,
-    plan_of_rows,
-    tuned_job,
-    tuned_text,
-    unjudged_text,
-    with_proxy_features,
-)
+from evenhand.flows.tune_first_models import plan_of_rows
+from evenhand.flows.tune_job import tuned_job, tuned_text, unjudged_text
+from evenhand.flows.tune_plan import make_plan
+from evenhand.flows.tune_space import LEAVE_OUT, METRIC, with_proxy_features
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.tuning.trial_search import DEFAULT, JOB, Candidate
 from tests.flows.people import SMALL, Bench, predict

@@ -387,6 +387,13 @@ class DecisionRule(Section):
         """Whether the method itself decides."""
         return self.threshold == "own"
 
+    @property
+    def named_threshold(self) -> float | str | None:
+        """The threshold, also where it is the default; None where costs or a share decide."""
+        if self.threshold is None and self.rate is None and self.costs is None:
+            return "balanced"
+        return self.threshold
+
 
 class Paper(Section):
     """The row of a paper that the report shows next to our results.

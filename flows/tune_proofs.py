@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenhand.fairlib.catalogue import PROVED, better
 from evenhand.fairlib.methods.registry import METHODS
-from evenhand.fairlib.tuning.study import Aim, Limit, Trial, best, nearest, settled
+from evenhand.fairlib.tuning.study import Aim, Limit, Trial, nearest, ranked
 from evenhand.flows import classifier_jobs as classifier
 from evenhand.flows.engine import Engine, Steps
 from evenhand.flows.resolved_job import ResolvedJob
@@ -212,14 +212,8 @@ def candidates(
     the smallest ratio that the `attempts` on this method had, misses a limit come last. More
     attempts may be added meanwhile.
     """
-    settled_aim = settled(aim, trials)
-    left = list(trials)
     postponed = []
-    while True:
-        trial = best(settled_aim, left, prefer)
-        if trial is None:
-            break
-        left.remove(trial)
+    for trial in ranked(aim, trials, prefer):
         if _is_hopeless(trial, aim, attempts):
             postponed.append(trial)
         else:

@@ -68,7 +68,7 @@ def rules_of(resolved: ResolvedJob, aim: Aim, proofs: Sequence[Limit] = ()) -> l
     if "balanced_accuracy" in aim.metrics and has_other_threshold:
         rules[BALANCED] = [Rule(BALANCED)]
     named = _listed(job_space.get(DECISION, []))
-    takes_other_threshold = has_other_threshold or decision.threshold == BALANCED
+    takes_other_threshold = has_other_threshold or decision.named_threshold == BALANCED
     for name in (MAX_ACCURACY, OBSERVED):
         is_aim = name == MAX_ACCURACY and "accuracy" in aim.metrics
         is_job_rule = decision.threshold == name and decision.equal is None

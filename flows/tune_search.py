@@ -64,6 +64,7 @@ NO_LIMIT = 10**9
 # busy machine, as it computes for so long; but no more than a part of the whole time.
 WRITING_S = 6.0
 WRITING_CPU_S = 3.0
+WRITING_TRIAL_S = 5e-5
 MOST_FOR_WRITING = 0.25
 # Seconds that the first answer may take beyond the end.
 LATE_S = 0.5
@@ -134,12 +135,13 @@ def _is_mitigated(trial: Trial) -> bool:
     return trial.method is not None and METHODS[trial.method].plain != trial.method
 
 
-def writing_seconds(slowness: float, budget: Budget) -> float:
-    """Return how many seconds are kept for writing the answer, where computing takes so many times
-    longer.
+def writing_seconds(slowness: float, budget: Budget, trials: int = 0) -> float:
+    """Return how many seconds are kept for writing the answer of so many trials, where computing
+    takes so many times longer.
     """
     most = max(WRITING_S, MOST_FOR_WRITING * budget.total)
-    return min(max(WRITING_S, WRITING_CPU_S * slowness), most)
+    cpu_seconds = WRITING_CPU_S + WRITING_TRIAL_S * trials
+    return min(max(WRITING_S, cpu_seconds * slowness), most)
 
 
 @dataclass(frozen=True)
@@ -661,7 +663,7 @@ class _AfterTrial:
         """Set the seconds that are kept for what follows the search."""
         budget = self.budget
         if budget.is_limited:
-            budget.writing = writing_seconds(contention(), budget)
+            budget.writing = writing_seconds(contention(), budget, len(trials))
         chosen = answer(self.plan.aim, trials, self.plan.tune.prefer)
         if chosen is not None and self.on_best is not None and chosen != self.prepared:
             self.prepared = chosen

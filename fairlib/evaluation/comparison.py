@@ -12,8 +12,11 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import ArrayLike
 
+from evenhand.fairlib.arrays import Bool, Float
 from evenhand.fairlib.catalogue import Direction
 
+# Rows that are compared with the Pareto front at once.
+FRONT_BLOCK = 256
 # Equal differences of rounded numbers are not quite equal.
 ROUNDING = 1e-12
 
@@ -220,10 +223,28 @@ def pareto_front(values: ArrayLike, directions: Sequence[Direction]) -> list[int
             "direction"
         )
     signs = np.where(np.array(directions, dtype=object) == "higher", -1.0, 1.0)
-    cost = table * signs
+    # adding 0 makes -0 and 0 the same number to the sort below
+    cost = table * signs + 0.0
     complete = np.flatnonzero(~np.isnan(cost).any(axis=1))
-    cost = cost[complete]
-    no_worse = (cost[:, None] <= cost[None]).all(axis=2)
-    ahead = (cost[:, None] < cost[None]).any(axis=2)
-    dominated = (no_worse & ahead).any(axis=0)
-    return [int(i) for i in complete[~dominated]]
+    different, place = np.unique(cost[complete], axis=0, return_inverse=True)
+    on_front = _undominated(different)[place.reshape(-1)]
+    return [int(i) for i in complete[on_front]]
+
+
+def _undominated(cost: Float) -> Bool:
+    """Return which rows no other row dominates, of different rows in lexicographic order; smaller
+    is better in every column.
+
+    A row is dominated only by one before it, so blocks of rows are compared with the front so far.
+    """
+    undominated = np.zeros(len(cost), dtype=bool)
+    front = cost[:0]
+    for start in range(0, len(cost), FRONT_BLOCK):
+        block = cost[start : start + FRONT_BLOCK]
+        rivals = np.concatenate([front, block])
+        no_worse = (rivals[None] <= block[:, None]).all(axis=2)
+        # each row is no worse than itself, and no other one is the same
+        is_on_front = no_worse.sum(axis=1) == 1
+        undominated[start : start + FRONT_BLOCK] = is_on_front
+        front = np.concatenate([front, block[is_on_front]])
+    return undominated

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from statistics import NormalDist
 from typing import Any, Literal
 
@@ -591,20 +592,40 @@ def best(aim: Aim, trials: Sequence[Trial], prefer: str | None = None) -> Trial 
     Trial or None
         None if no trial is within the limits.
     """
+    order = _choosing(settled(aim, trials), prefer)
+    return min(within(order, trials), key=partial(_place, order), default=None)
+
+
+def ranked(aim: Aim, trials: Sequence[Trial], prefer: str | None = None) -> list[Trial]:
+    """The trials within the limits, in the order in which :func:`best` would choose them.
+
+    Parameters
+    ----------
+    aim : Aim
+    trials : sequence of Trial
+    prefer : str or None, default None
+        Metric by which the best is chosen; default: the first objective.
+
+    Returns
+    -------
+    list of Trial
+    """
+    order = _choosing(settled(aim, trials), prefer)
+    return sorted(within(order, trials), key=partial(_place, order))
+
+
+def _choosing(aim: Aim, prefer: str | None) -> Aim:
+    """The aim with the metric first by which the best trial is chosen."""
     first = prefer or aim.objectives[0]
     further = (name for name in aim.objectives if name != first)
-    order = replace(settled(aim, trials), objectives=(first, *further))
-    ranks = {("plain", "job"): 0, ("blind", "job"): 1, ("job", "job"): 2}
-    return min(
-        within(order, trials),
-        key=lambda trial: (
-            order.losses(trial.metrics),
-            ranks.get((trial.kind, trial.decision), len(ranks)),
-            trial.model,
-            trial.rule,
-        ),
-        default=None,
-    )
+    return replace(aim, objectives=(first, *further))
+
+
+def _place(order: Aim, trial: Trial) -> tuple[Any, ...]:
+    """What trials are sorted by, the best first."""
+    simplest_first = {("plain", "job"): 0, ("blind", "job"): 1, ("job", "job"): 2}
+    rank = simplest_first.get((trial.kind, trial.decision), len(simplest_first))
+    return order.losses(trial.metrics), rank, trial.model, trial.rule
 
 
 def nearest(aim: Aim, trials: Sequence[Trial]) -> Trial | None:

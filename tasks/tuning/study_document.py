@@ -286,7 +286,8 @@ def notes_of(document: Mapping[str, Any]) -> list[str]:
     chosen = winner or trial_of(document, document["nearest"])
     notes = _notes_on_time(document, chosen) + _notes_on_failed_rules(document)
     if winner is not None:
-        notes += _notes_on_winner(winner)
+        notes += _notes_on_preference(document)
+        notes += _notes_on_winner(document, winner)
         if winner["state"] == "judged":
             notes += _notes_on_evidence(document)
     return notes + _notes_on_test(document) + _notes_on_gates(document)
@@ -319,8 +320,36 @@ def _notes_on_failed_rules(document: Mapping[str, Any]) -> list[str]:
     return notes
 
 
-def _notes_on_winner(winner: Mapping[str, Any]) -> list[str]:
-    """Say that no mitigation is needed, unless that was judged on a part of the rows only."""
+def _notes_on_preference(document: Mapping[str, Any]) -> list[str]:
+    """Say how many trials cannot win, as the metric that chooses was not measured of them."""
+    missing = len(_without_preferred(document))
+    if missing == 0:
+        return []
+    trials = "1 trial has"
+    if missing > 1:
+        trials = f"{missing} trials have"
+    return [
+        f"{trials} no number for {document['prefer']} and could not be chosen; if it was not asked "
+        "for before, --study NAME with a limit of time begins a study that has it"
+    ]
+
+
+def _without_preferred(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the trials on all folds without a number for a preferred metric that is no objective
+    or limit: those were judged before it was asked for.
+    """
+    name = document["prefer"]
+    limited = [limit["metric"] for limit in document["limits"]]
+    if name in document["objectives"] or name in limited:
+        return []
+    judged = [trial for trial in document["trials"] if trial["state"] == "judged"]
+    return [trial for trial in judged if trial["metrics"][name].get("value") is None]
+
+
+def _notes_on_winner(document: Mapping[str, Any], winner: Mapping[str, Any]) -> list[str]:
+    """Say that no mitigation is needed, unless that was judged on a part of the rows only, or no
+    other model was compared on all folds.
+    """
     texts = {
         "plain": "no mitigation is needed: the control without it is the best within the limits",
         "blind": (
@@ -329,6 +358,13 @@ def _notes_on_winner(winner: Mapping[str, Any]) -> list[str]:
         ),
     }
     if winner["state"] == "partial" or winner["kind"] not in texts:
+        return []
+    compared = [
+        trial
+        for trial in document["trials"]
+        if trial["state"] == "judged" and trial["kind"] not in ("majority", *texts)
+    ]
+    if not compared or _without_preferred(document):
         return []
     return [texts[winner["kind"]]]
 

@@ -40,6 +40,19 @@ def test_calibrations_are_tried_where_they_matter(reading: Bench) -> None:
             tried_rules(reading, space={"calibration": wrong})
 
 
+@pytest.mark.parametrize("decision", [{}, {"threshold": "balanced"}])
+def test_a_job_without_a_decision_has_the_balanced_threshold(
+    reading: Bench, decision: dict[str, Any]
+) -> None:
+    """So the one of fewest errors is tried for accuracy, as for a job that says so."""
+    reading.job["decision"] = decision
+    names = [name for name, _ in tried_rules(reading, where=["accuracy >= 0.6"])]
+    assert {"job", "max_accuracy"} <= set(names)
+    space = {"decision": ["job", "observed"]}
+    names = [name for name, _ in tried_rules(reading, maximize=["auc"], where=[], space=space)]
+    assert names == ["job", "observed"]
+
+
 @pytest.mark.parametrize(
     ("limit", "criterion"),
     [

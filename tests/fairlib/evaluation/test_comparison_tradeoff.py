@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenhand.fairlib.catalogue import better, direction, names_of
-from evenhand.fairlib.evaluation.comparison import pareto_front, summarise
+from evenhand.fairlib.evaluation.comparison import FRONT_BLOCK, pareto_front, summarise
 from evenhand.fairlib.evaluation.metrics import GROUP_METRICS
 
 # few distinct numbers, so that ties are common
@@ -143,6 +143,21 @@ def test_the_front_is_what_brute_force_finds(
     whole = [i for i, row in enumerate(rows) if None not in row]
     expected = [i for i in whole if not any(beats(rows[j], rows[i]) for j in whole)]
     assert pareto_front(table_of(rows, len(directions)), directions) == expected  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3])
+def test_a_front_of_many_rows_is_what_all_pairs_say(columns: int) -> None:
+    """More rows than are compared at once, many of them equal, some infinite or without a value."""
+    rng = np.random.default_rng(columns)
+    table = rng.integers(-4, 5, (3 * FRONT_BLOCK, columns)).astype(float)
+    table[rng.random(table.shape) < 0.02] = math.nan
+    table[rng.random(table.shape) < 0.02] = math.inf
+    table[table == 0] *= rng.choice([1.0, -1.0], int((table == 0).sum()))
+    no_worse = (table[:, None] <= table[None]).all(axis=2)
+    better = (table[:, None] < table[None]).any(axis=2)
+    beaten = (no_worse & better).any(axis=0) | np.isnan(table).any(axis=1)
+    assert pareto_front(table, ["lower"] * columns) == np.flatnonzero(~beaten).tolist()
+    assert pareto_front(-table, ["higher"] * columns) == np.flatnonzero(~beaten).tolist()
 
 
 def test_a_front_by_hand_keeps_ties() -> None:

@@ -25,6 +25,7 @@ from evenhand.fairlib.tuning.study import (
     nearest,
     out_of_reach,
     parse_limit,
+    ranked,
     settled,
     standings,
 )
@@ -77,12 +78,14 @@ def test_the_winner_is_the_best_within_the_limits() -> None:
 @given(st.permutations(["search", "blind", "plain", "job", "default"]))
 def test_among_equals_a_control_wins_then_the_job_then_the_first(kinds: list[str]) -> None:
     trials = [trial(number, 0.8, 0.05, kind) for number, kind in enumerate(kinds)]
+    in_order = ranked(AIM, [*trials, trial(9, 0.9, 0.5)])
     order = []
     while trials:
         found = best(AIM, trials)
         assert found is not None
         order.append(found.kind)
         trials.remove(found)
+    assert [one.kind for one in in_order] == order
     assert order[:3] == ["plain", "blind", "job"]
     assert order[3:] == [kind for kind in kinds if kind in ("search", "default")]
 

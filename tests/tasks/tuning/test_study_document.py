@@ -131,6 +131,39 @@ def test_a_rule_that_no_model_can_have_is_explained() -> None:
     ]
 
 
+def judged(model: int, kind: str, state: str = "judged", **values: float | None) -> Trial:
+    """A trial with these values of its metrics, for a study that makes `auc` large."""
+    metrics = {name: {"value": value} for name, value in values.items()}
+    return Trial(model, kind, state, metrics=metrics)  # type: ignore[arg-type]
+
+
+def notes_on(trials: list[Trial], prefer: str | None = None) -> list[str]:
+    aim = {"objectives": ["auc"], "limits": [], "confidence": None}
+    return notes_of(study_document({**IDENTITY, "aim": aim}, prefer, "a-study", trials))
+
+
+def test_no_mitigation_is_needed_only_where_one_was_compared() -> None:
+    needless = "no mitigation is needed: the control without it is the best within the limits"
+    majority = judged(0, "majority", auc=0.5)
+    plain = judged(1, "plain", auc=0.7)
+    partial = judged(2, "search", "partial", auc=0.6)
+    assert needless not in notes_on([majority, plain, partial])
+    assert needless in notes_on([majority, plain, judged(2, "search", auc=0.6)])
+
+
+def test_trials_without_the_preferred_number_are_counted() -> None:
+    """They were judged before it was asked for, and nothing is said of what wins against them."""
+    other = "consistency.sex"
+    measured = judged(1, "blind", **{"auc": 0.6, other: 1.0})
+    before = [judged(2, "search", auc=0.7), judged(3, "search", auc=0.8)]
+    (note,) = notes_on([measured, *before], other)
+    assert note.startswith("2 trials have no number for consistency.sex and could not be chosen")
+    assert "1 trial has no number" in notes_on([measured, before[0]], other)[0]
+    compared = [measured, judged(2, "search", **{"auc": 0.7, other: 0.9})]
+    (note,) = notes_on(compared, other)
+    assert note.startswith("leaving out the sensitive columns is enough")
+
+
 def test_a_note_names_the_metric_whose_loss_was_measured() -> None:
     """It is the first objective, not the metric that chooses among the winners."""
     standing = {"limit": "gap_max.sex <= 0.1", "chance": 0.6}

@@ -14,6 +14,7 @@ Kumar et al., "Verified Uncertainty Calibration", NeurIPS 2019; Carlini = Carlin
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -1245,6 +1246,38 @@ def better(name: str) -> Direction:
     if way is None:
         raise ValueError(f"metric: got {name!r}, {_why_no_direction(name)}")
     return way
+
+
+def possible_gain(name: str, value: float) -> float:
+    """Return by how much a metric could be better than a value.
+
+    Parameters
+    ----------
+    name : str
+        Flat metric name, such as ``gap_max.sex``.
+    value : float
+
+    Returns
+    -------
+    float
+        Distance to its best possible value; infinite where there is none.
+
+    Raises
+    ------
+    ValueError
+        If the name is of no metric, or of one without a direction.
+
+    Examples
+    --------
+    >>> possible_gain("gap_max.sex", 0.08), possible_gain("log_loss", 0.5)
+    (0.08, 0.5)
+    """
+    way = better(name)
+    low, high = describe(name)[0].domain
+    end = low if way == "lower" else high
+    if end is None:
+        return math.inf
+    return abs(value - end)
 
 
 def _why_no_direction(name: str) -> str:

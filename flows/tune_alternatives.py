@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 
 from evenhand.fairlib.arrays import Bool, Int
-from evenhand.fairlib.catalogue import better, describe
+from evenhand.fairlib.catalogue import better, describe, possible_gain
+from evenhand.fairlib.tuning.quantiles import chance_smaller
 from evenhand.fairlib.tuning.study import (
     BY_VALUE,
+    UNSEEN,
     Aim,
     Limit,
     Trial,
@@ -33,6 +35,8 @@ from evenhand.tasks.tuning.no_worse import NO_WORSE, check_once, read_no_worse
 
 # The metric that an alternative makes smaller by default, of the first sensitive column.
 DISPARITY = "gap_max"
+# Models without mitigation, and without thresholds by group.
+CONTROL_KINDS = ("majority", "plain", "blind")
 # Levels of both bounds, and the length of the longer search that the second one is about.
 SHARE_LEVEL = 0.95
 GAIN_LEVEL = 0.9
@@ -244,11 +248,13 @@ def certificate(
     stream: Sequence[int],
     *,
     seed: int,
+    has_group_rule: bool = False,
 ) -> dict[str, Any]:
     """Return what was found, and what a longer search of the same space could still gain.
 
     `stream` are the models of the stream of random settings that count. A setting is a model under
-    its best rule of decisions.
+    its best rule of decisions. `has_group_rule` says that the job's own rule of decisions has
+    thresholds by group.
     """
     # imported lazily: other searches do not need it
     from evenhand.fairlib.tuning.further_search import gain_bound, share_bound
@@ -264,6 +270,12 @@ def certificate(
     gain = gain_bound(merits, sign * best_value, LONGER, most=most, level=GAIN_LEVEL, seed=seed)
     judged = [trial for trial in trials if trial.state == "judged"]
     judged_models = {trial.model for trial in judged}
+    with_one_rule = [
+        trial
+        for trial in trials
+        if trial is champion or not decides_by_group(trial, has_group_rule=has_group_rule)
+    ]
+    best_with_one_rule = _best_alternative(aim, with_one_rule, champion)
     return {
         "to": alternative.to,
         "job": alternative.job,
@@ -273,7 +285,21 @@ def certificate(
         "where": [str(limit) for limit in aim.limits[len(alternative.no_worse) :]],
         "methods": sorted({trial.method for trial in judged if trial.method is not None}),
         "champion": {"number": champion.number, "value": value},
-        "best": {"number": best.number, "value": best_value},
+        "best": {
+            "number": best.number,
+            "value": best_value,
+            "label": _label(best),
+            "by_group": decides_by_group(best, has_group_rule=has_group_rule),
+            "chance": chance_of_less(metric, best, champion),
+        },
+        # the best without thresholds by group; the model itself where there is none
+        "best_with_one_rule": {
+            "number": best_with_one_rule.number,
+            "value": best_with_one_rule.metrics[metric]["value"],
+            "label": _label(best_with_one_rule),
+        },
+        "utility_by_decisions": bool(counted_metrics(alternative)),
+        "seed": seed,
         "alternative_gap": round(abs(best_value - value), 9),
         "models": len({trial.model for trial in trials}),
         "judged_models": len(judged_models),
@@ -298,15 +324,6 @@ def certificate(
         "held_sought": False,
         "multiplicity": None,
     }
-
-
-def possible_gain(metric: str, value: float) -> float:
-    """Return by how much a metric could be better than a value; infinite without an end."""
-    low, high = describe(metric)[0].domain
-    end = low if better(metric) == "lower" else high
-    if end is None:
-        return math.inf
-    return abs(value - end)
 
 
 def bound_on_mean_gain(aim: Aim, trials: Sequence[Trial], settings: int) -> float | None:
@@ -340,13 +357,48 @@ def is_gain_reached(aim: Aim, trials: Sequence[Trial], settings: int, wanted: fl
     return gain is not None and gain <= wanted and share_bound(settings, SHARE_LEVEL) < MOST_SHARE
 
 
+def _label(trial: Trial) -> str:
+    """Name a trial, as pages do."""
+    # imported lazily: a plan needs no pages
+    from evenhand.tasks.pages.fronts.tune_front import label_of
+
+    return label_of(vars(trial))
+
+
+def decides_by_group(trial: Trial, *, has_group_rule: bool) -> bool:
+    """Whether a trial has thresholds by group, so that its decisions depend on the group of a
+    person; `has_group_rule` says that the job's own rule has some.
+    """
+    is_own_rule = trial.decision == "job" and trial.kind not in CONTROL_KINDS
+    return trial.tolerance is not None or (is_own_rule and has_group_rule)
+
+
+def chance_of_less(metric: str, trial: Trial, champion: Trial) -> float | None:
+    """Return the chance that a trial has less disparity than the champion on unseen rows, as if the
+    two were independent, which is cautious: on the same rows much of their noise is the same. None
+    where what the metric may be on unseen rows is not known.
+    """
+    if trial is champion:
+        return None
+    quantiles = trial.metrics[metric].get(UNSEEN)
+    champion_quantiles = champion.metrics[metric].get(UNSEEN)
+    if not quantiles or not champion_quantiles:
+        return None
+    if better(metric) == "higher":
+        return round(chance_smaller(champion_quantiles, quantiles), 4)
+    return round(chance_smaller(quantiles, champion_quantiles), 4)
+
+
 def distinct_models(trials: Sequence[Trial]) -> int:
-    """Return how many different models some trials are of: by their kind, method and arguments."""
-    models = set()
-    for trial in trials:
-        arguments = json.dumps(trial.arguments, sort_keys=True, default=str)
-        models.add((trial.kind if trial.method is None else "", trial.method, arguments))
-    return len(models)
+    """Return how many different models some trials are of: by their values under all rules.
+
+    Settings that hardly differ, such as 5 and 5.0000001, make the same model, and are one.
+    """
+    values_of: dict[int, list[Any]] = {}
+    for trial in sorted(trials, key=lambda item: (item.model, item.rule)):
+        values = sorted((name, metric.get("value")) for name, metric in trial.metrics.items())
+        values_of.setdefault(trial.model, []).append([trial.rule, values])
+    return len({json.dumps(values) for values in values_of.values()})
 
 
 @dataclass(frozen=True)
@@ -370,6 +422,8 @@ class HeldAlternative:
             "chance": round(self.chance, 4),
             "level": self.level,
             "metrics": list(self.metrics),
+            "label": _label(self.trial),
+            "chance_of_less": chance_of_less(metric, self.trial, champion),
         }
 
 
@@ -578,6 +632,10 @@ def record_content(document: Mapping[str, Any], digest: str) -> dict[str, Any]:
         "better": better(result["metric"]),
         "distinct": result["distinct"],
         "min_cell": result["min_cell"],
+        "by_group": result["best"]["by_group"],
+        "best_with_one_rule": result["best_with_one_rule"]["value"],
+        "seed": result["seed"],
+        "folds": result["folds"],
         "space": result["space"],
         "rules": result["rules"],
         "version": str(result["model"]["version"]),

@@ -237,7 +237,12 @@ def add_certificate(
     if alternative is None or champion is None:
         return
     content = certificate(
-        plan.aim, alternative, searched.trials, searched.stream, seed=plan.resolved.job.seed
+        plan.aim,
+        alternative,
+        searched.trials,
+        searched.stream,
+        seed=plan.resolved.job.seed,
+        has_group_rule=plan.resolved.job.decision.equal is not None,
     )
     level = plan.confidence or UTILITY_CONFIDENCE
     content["held_sought"] = has_chance(alternative, level) and held.is_complete
@@ -326,4 +331,4 @@ def _held_words(content: Mapping[str, Any]) -> str:
     held = content["held"]
     if held is None:
         return ""
-    return f" (the best that is shown to be no worse on unseen rows: {held['value']:.3g})"
+    return f" (of those that are no worse on unseen rows too, at best {held['value']:.3g})"

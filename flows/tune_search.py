@@ -588,7 +588,11 @@ class SearchProgress:
         """Return the present line."""
         parts = [f"tune  {self.stage}", self.best_text, _counted(self.trials, "trial")]
         if self.models is not None:
-            parts.append(f"{self.judged_models} of {self.models} models")
+            text = f"{self.judged_models} of {self.models} models"
+            if self.judged_models > self.models:
+                # a study of more models that goes on
+                text = f"{self.judged_models} models"
+            parts.append(text)
         if self.budget.is_limited:
             parts.append(f"{duration_text(max(self.budget.left, 0.0))} left")
         return "; ".join(parts)

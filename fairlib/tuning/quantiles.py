@@ -8,6 +8,8 @@ import numpy as np
 
 LEVELS = (0.01, 0.025, *(round(0.05 * step, 2) for step in range(1, 20)), 0.975, 0.99)
 """Levels of the quantiles."""
+CHANCE_STEPS = 200
+"""Values of one metric at which the chance that another is smaller is computed."""
 
 
 def chance_below(quantiles: Sequence[float], value: float) -> float:
@@ -66,6 +68,33 @@ def chance_above(quantiles: Sequence[float], value: float) -> float:
     # levels are symmetric about a half
     mirrored = [-quantile for quantile in reversed(quantiles)]
     return chance_below(mirrored, -value)
+
+
+def chance_smaller(one: Sequence[float], other: Sequence[float]) -> float:
+    """Return the chance that a metric with the quantiles `one` is smaller than an independent one
+    with the quantiles `other`; equal values count half.
+
+    Parameters
+    ----------
+    one, other : sequence of float
+        Quantiles of ``LEVELS``.
+
+    Returns
+    -------
+    float
+        From 0 to 1.
+
+    Examples
+    --------
+    >>> levels = list(LEVELS)
+    >>> round(chance_smaller(levels, levels), 2), chance_smaller([0.0] * len(levels), levels)
+    (0.5, 1.0)
+    """
+    total = 0.0
+    for step in range(CHANCE_STEPS):
+        value = quantile_of(other, (step + 0.5) / CHANCE_STEPS)
+        total += (chance_below(one, value) + 1.0 - chance_above(one, value)) / 2
+    return total / CHANCE_STEPS
 
 
 def quantile_of(quantiles: Sequence[float], level: float) -> float:

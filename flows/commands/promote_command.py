@@ -513,12 +513,22 @@ def _print_policy(name: str, made: Record, pinned: Judged) -> None:
         if keys:
             listed = ", ".join(shown(key) for key in keys)
             print(f"keys      {ROLES[role]}: {listed}")
+    for text in _left_open(rules):
+        print(f"open      {text}")
+
+
+def _left_open(rules: Mapping[str, Any]) -> list[str]:
+    """Return what a policy leaves to those who train, search, measure or approve."""
+    texts = []
     if rules["keys"]["approved_by"] and not rules["keys"]["trained_by"]:
-        print("open      who trains: without --trained-by an approver may train with another key")
+        texts.append("who trains: without --trained-by an approver may train with another key")
     if rules["approvals"] and not rules["keys"]["approved_by"]:
-        print("open      who approves: a name is no proof, --approved-by lists keys")
+        texts.append("who approves: a name is no proof, --approved-by lists keys")
+    if rules["alternative"] is not None and rules["alternative"]["metric"] is None:
+        texts.append("which disparity: without --alternative-metric who searches chooses it")
     if rules["holdout"] is None:
-        print("open      which rows: without --holdout the person who measures chooses them")
+        texts.append("which rows: without --holdout the person who measures chooses them")
+    return texts
 
 
 def _keys(files: Mapping[str, Sequence[Path]]) -> dict[str, list[str]]:

@@ -20,7 +20,7 @@ from evenhand.tasks.cases.letter_texts import (
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.build import render
 from evenhand.tasks.pages.page_model import Block, Cell, Front, Page, Section, Table
-from evenhand.tasks.tuning.alternatives_text import as_good_words
+from evenhand.tasks.tuning.alternatives_text import as_good_words, otherwise_words
 
 Case = Mapping[str, Any]
 # Floating-point error below which a share is not moved to the next tenth of a percent.
@@ -311,14 +311,17 @@ def _alternative_blocks(case: Case) -> Iterator[Block]:
     if not search:
         return
     models = search.get("judged_models", search["models"])
-    best = f"none has a better {search['metric']}"
+    best = "none has one"
     if search["alternative_gap"] > 0:
-        best = (
-            f"the best has a {search['metric']} that is better by {search['alternative_gap']:.3g}"
-        )
+        best = f"that of the best is better by {search['alternative_gap']:.3g}"
+        # records of older versions lack it
+        if search.get("by_group"):
+            best += ", with thresholds by group"
+            gap = abs(search["best_with_one_rule"] - search["value"])
+            best += f" (without them by {gap:.3g})"
     yield (
-        f"A search for alternatives to this version on {search['when'][:10]} judged "
-        f"{models} models; {best}."
+        f"A search for alternatives to this version with a better {search['metric']} on "
+        f"{search['when'][:10]} judged {formats.plural(models, 'model')}; {best}."
     )
     counts = search.get("multiplicity")
     if counts:
@@ -330,12 +333,9 @@ def _alternative_blocks(case: Case) -> Iterator[Block]:
                 f"As good means {formats.join(kept)}, on the training rows. Such a model may have "
                 "more disparity."
             )
-        several = formats.percent(counts["ambiguity"])
-        single = formats.percent(counts["discrepancy"])
         yield (
-            f"{formats.sentence(as_good_words(counts))}. At least one of them decides otherwise "
-            f"about {several} of {counts['people']:,} people, and a "
-            f"single one about up to {single}."
+            f"{formats.sentence(as_good_words(counts))}; {otherwise_words(counts)}, which are "
+            f"{counts['people']:,} in its table."
         )
         rows: list[list[Any]] = []
         # records of older versions have no groups

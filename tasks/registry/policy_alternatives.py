@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evenhand.fairlib.catalogue import better
+from evenhand.fairlib.catalogue import better, possible_gain
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.registry.client import ask_once, read_registry
 from evenhand.tasks.registry.ledger import Chain, Record, read_chain
@@ -105,8 +105,9 @@ def unmet_alternative(policy: Record, chain: Chain, version: str) -> str | None:
     if they do, or the policy asks for none.
 
     An alternative that any search has found counts, if it had to keep as much as the policy says or
-    more. That there is none counts only by a search of the size that the policy asks for, whose
-    alternatives had to keep no more than that, and which has not found a larger difference either.
+    more, also one to the same model under another number. That there is none counts only by a
+    search of the size that the policy asks for, whose alternatives had to keep no more than that,
+    and which has not found a larger difference either.
     """
     rules = policy.content.get("alternative")
     if not rules:
@@ -124,7 +125,7 @@ def unmet_alternative(policy: Record, chain: Chain, version: str) -> str | None:
             f"{worst.metric} {worst.comparative} by {worst.gap:.3g}, and the policy allows "
             f"{rules['gap']:g}"
         )
-    min_cell = terms_of(policy.content).settings["min_cell"]
+    min_cell = int(terms_of(policy.content).settings["min_cell"])
     shortfalls = [_shortfall(rules, search, min_cell) for search in searches]
     if any(shortfall is None for shortfall in shortfalls):
         return None
@@ -149,6 +150,7 @@ class RecordedSearch:
     share: float  # bound on the share of random settings that are better than the best found
     no_worse: Mapping[str, float]  # by metric how much of it an alternative could lose
     limits: Sequence[str] | None  # further limits; None in records of older versions
+    value: float | None = None  # the model's own; None in records of older versions
 
     @property
     def comparative(self) -> str:
@@ -182,6 +184,7 @@ def read_search(record: Record) -> RecordedSearch | None:
             float(content.get("share_bound", 1.0)),
             _tolerances(list(content.get("no_worse") or ())),
             None if content.get("where") is None else list(map(str, content["where"])),
+            None if content.get("value") is None else float(content["value"]),
         )
     except (KeyError, TypeError, ValueError, OverflowError, InputError):
         return None
@@ -197,7 +200,7 @@ def search_for_alternatives(uri: str, name: str, version: str) -> dict[str, Any]
     def look_up() -> dict[str, Any]:
         chain = read_registry(uri, lambda client: read_chain(client, name))
         searches = []
-        for record in chain.of("alternative", version):
+        for record in _searches_for(chain, version):
             search = read_search(record)
             if search is not None and math.isfinite(search.gap):
                 searches.append((search, record))
@@ -269,12 +272,21 @@ def _counted(
     """
     keys = keys_of(policy.content, "measured_by")
     searches = []
-    for record in chain.of("alternative", version):
+    for record in _searches_for(chain, version):
         search = read_search(record)
         is_measurer = not keys or signer(chain.name, record) in keys
         if search is not None and is_measurer and metric in (None, search.metric):
             searches.append(search)
     return searches
+
+
+def _searches_for(chain: Chain, version: str) -> list[Record]:
+    """Return the records of searches for alternatives to a version, or to the same model under
+    another number, in their order.
+    """
+    versions = chain.same_model(version)
+    records = chain.of("alternative")
+    return [record for record in records if record.content.get("version") in versions]
 
 
 def _differing_terms(search: RecordedSearch, min_cell: int) -> str | None:
@@ -286,25 +298,57 @@ def _differing_terms(search: RecordedSearch, min_cell: int) -> str | None:
         return "its record of an older version does not say what it left out or had to keep"
     if search.min_cell != min_cell:
         return (
-            f"it measured groups with min_cell {search.min_cell}, and the policy pins {min_cell} "
-            f"(--set evaluate.min_cell={min_cell})"
+            f"it measured groups with min_cell {search.min_cell}, as the version's job has it, and "
+            f"the policy pins {min_cell}: publish a version with evaluate.min_cell: {min_cell}, or "
+            f"set the policy with --set evaluate.min_cell={search.min_cell}"
         )
     return None
 
 
 def _shortfall(rules: Mapping[str, Any], search: RecordedSearch, min_cell: int) -> str | None:
     """Say in what a search falls short of what a policy asks for; None if in nothing."""
+    reasons = (
+        _too_small(rules, search),
+        _differing_terms(search, min_cell),
+        _nothing_to_find(rules, search),
+        _stricter_terms(rules, search),
+        _unsettled_gap(rules, search),
+    )
+    return next((reason for reason in reasons if reason is not None), None)
+
+
+def _too_small(rules: Mapping[str, Any], search: RecordedSearch) -> str | None:
+    """Say that a search was smaller than a policy asks for; None if it was not."""
     if search.models < rules["models"]:
-        return f"it judged {search.models} models, and the policy asks for {rules['models']}"
-    unsettled = _differing_terms(search, min_cell)
-    if unsettled is not None:
-        return unsettled
+        models = "1 different model"
+        if search.models != 1:
+            models = f"{search.models} different models"
+        return f"it judged {models}, and the policy asks for {rules['models']}"
     most = rules.get("share")
     if most is not None and not search.share <= most:
         return (
             f"by its random settings up to {search.share:.2g} of them are better than the best "
             f"found, and the policy allows {most:g}"
         )
+    return None
+
+
+def _nothing_to_find(rules: Mapping[str, Any], search: RecordedSearch) -> str | None:
+    """Say that a search was for a disparity that the model has none of, where the policy leaves
+    open for which: another one may be large.
+    """
+    if rules["metric"] is not None or search.value is None:
+        return None
+    if possible_gain(search.metric, search.value) > 0:
+        return None
+    return (
+        f"{search.metric} of the model cannot be better, so that there was nothing to find: search "
+        "for another disparity, or let the policy name one by --alternative-metric"
+    )
+
+
+def _stricter_terms(rules: Mapping[str, Any], search: RecordedSearch) -> str | None:
+    """Say what alternatives had to keep beyond what a policy asks for; None if nothing."""
     if search.limits:
         return f"its alternatives had to keep {search.limits[0]} as well"
     allowed = _tolerances(rules["no_worse"])
@@ -316,10 +360,14 @@ def _shortfall(rules: Mapping[str, Any], search: RecordedSearch, min_cell: int) 
                 f"its alternatives had to keep {name} within {by:g}, and the policy allows "
                 f"{allowed[name]:g}"
             )
-    if search.gap > rules["gap"]:
-        # what it found may be worse than the policy allows, and hides what is not
-        return (
-            f"it found a difference of {search.gap:.3g} with models that may be worse than the "
-            f"policy allows ({' and '.join(rules['no_worse'])})"
-        )
     return None
+
+
+def _unsettled_gap(rules: Mapping[str, Any], search: RecordedSearch) -> str | None:
+    """Say that what a search found may be worse than the policy allows, and hides what is not."""
+    if search.gap <= rules["gap"]:
+        return None
+    return (
+        f"it found a difference of {search.gap:.3g} with models that may be worse than the "
+        f"policy allows ({' and '.join(rules['no_worse'])})"
+    )

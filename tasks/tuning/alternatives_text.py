@@ -12,7 +12,7 @@ from evenhand.fairlib.tuning.study import shown_chance
 MOST_SHARE = 0.9
 NOT_HELD = (
     "no alternative is shown to be no worse on unseen rows too: more rows, or a larger tolerance, "
-    "would show it"
+    "might show one"
 )
 
 UNSURE_LIMITS = (
@@ -36,15 +36,21 @@ def found_sentence(content: Mapping[str, Any]) -> str:
     # studies of older versions lack it
     kept += content.get("where") or []
     limits = " and ".join(kept)
-    tried = f"{content['judged_models']} models judged on all folds"
+    tried = "the model alone, judged on all folds"
+    if content["judged_models"] > 1:
+        tried = f"{content['judged_models']} models judged on all folds"
     if content["alternative_gap"] == 0:
         return (
             f"alternative to {content['to']}: none found with a better {metric} than {value:.3g} "
             f"and {limits}, among {tried}"
         )
     best = content["best"]
+    number = f"number {best['number']}"
+    # studies of older versions lack it
+    if best.get("label"):
+        number += f", {best['label']},"
     return (
-        f"alternative to {content['to']}: number {best['number']} has {metric} {best['value']:.3g} "
+        f"alternative to {content['to']}: {number} has {metric} {best['value']:.3g} "
         f"in place of {value:.3g}, with {limits}, among {tried}"
     )
 
@@ -54,22 +60,82 @@ def bound_sentences(content: Mapping[str, Any]) -> list[str]:
     depend.
     """
     sentences = []
-    if content["alternative_gap"] > 0 and (_is_sought(content) or content.get("not_held")):
-        sentences.append(_held_sentence(content))
+    if content["alternative_gap"] > 0:
+        sentences += _rule_sentences(content)
+        sentences += _chance_sentences(content)
+        if _is_sought(content) or content.get("not_held"):
+            sentences.append(_held_sentence(content))
+    # studies of older versions lack it
+    if content.get("utility_by_decisions") is False:
+        names = " and ".join(item["metric"] for item in content["no_worse"])
+        sentences.append(
+            f"what an alternative keeps, {names}, does not follow from decisions: with another "
+            "threshold more of them may be wrong than of the model's"
+        )
     sentences.append(_share_sentence(content))
     sentences += _mean_gain_sentences(content)
     sentences.append(_gain_sentence(content))
     counts = content["multiplicity"]
     if counts is not None:
-        sentences.append(
-            f"{as_good_words(counts)}; at least one of them decides otherwise "
-            f"about {percent(counts['ambiguity'])} of the people, a single one about up to "
-            f"{percent(counts['discrepancy'])}"
-        )
+        sentences.append(f"{as_good_words(counts)}; {otherwise_words(counts)}")
     # studies of older versions lack it
     if content.get("kept") is not None:
         sentences.append(_kept_sentence(content["kept"]["models"]))
     return sentences
+
+
+def _rule_sentences(content: Mapping[str, Any]) -> list[str]:
+    """Say that the best alternative decides by a sensitive column, and what others reach."""
+    # studies of older versions lack both
+    best_with_one_rule = content.get("best_with_one_rule")
+    if best_with_one_rule is None or not content["best"]["by_group"]:
+        return []
+    metric = content["metric"]
+    text = (
+        f"number {content['best']['number']} has thresholds by group, so that its decision about a "
+        "person depends on the person's group"
+    )
+    if best_with_one_rule["number"] == content["champion"]["number"]:
+        return [f"{text}; of models without them none has a better {metric} than the model"]
+    return [
+        f"{text}; of models without them number {best_with_one_rule['number']}, "
+        f"{best_with_one_rule['label']}, is the best, with {metric} "
+        f"{best_with_one_rule['value']:.3g}"
+    ]
+
+
+def _chance_sentences(content: Mapping[str, Any]) -> list[str]:
+    """Say how sure it is that unseen rows show less disparity, where that is known."""
+    metric = content["metric"]
+    sentences = []
+    # studies of older versions lack the chances
+    for key, chance_key in (("best", "chance"), ("held", "chance_of_less")):
+        found = content.get(key) or {}
+        chance = found.get(chance_key)
+        is_same = key == "held" and found.get("number") == content["best"]["number"]
+        if chance is not None and not is_same:
+            sentences.append(
+                f"on unseen rows number {found['number']} has a better {metric} than the model "
+                f"with a chance of {shown_chance(chance)}, as if both were independent"
+            )
+    return sentences
+
+
+def otherwise_words(counts: Mapping[str, Any]) -> str:
+    """Say about how many people models that are as good decide otherwise."""
+    several = percent(counts["ambiguity"])
+    single = percent(counts["discrepancy"])
+    models = counts["models"]
+    if models == 1:
+        return f"it decides otherwise about {several} of the people"
+    of_all = "them"
+    # studies of older versions lack it
+    if counts.get("as_good", models) > models:
+        of_all = "those"
+    return (
+        f"at least one of {of_all} decides otherwise about {several} of the people, and a single "
+        f"one about up to {single}"
+    )
 
 
 def _mean_gain_sentences(content: Mapping[str, Any]) -> list[str]:
@@ -160,18 +226,18 @@ def _share_sentence(content: Mapping[str, Any]) -> str:
     """
     if content["random"] == 0:
         return (
-            "how many settings of this space are better is not known: there was no time for an "
-            "independent random one"
+            "how many settings of this space are better is not known: no independent random one "
+            "was judged"
         )
     if content["share_bound"] >= MOST_SHARE:
-        return (
-            f"{content['random']} independent random settings are too few to bound how many "
-            "settings of this space are better"
-        )
+        settings = "1 independent random setting is"
+        if content["random"] > 1:
+            settings = f"{content['random']} independent random settings are"
+        return f"{settings} too few to bound how many settings of this space are better"
     return (
         f"at most {percent_rounded_up(content['share_bound'])} of random settings of this space "
-        f"are better on these rows than the best found ({percent(content['share_level'])} "
-        f"confidence, by {content['random']} of them)"
+        "are better on these rows than the best found, with all that an alternative keeps "
+        f"({percent(content['share_level'])} confidence, by {content['random']} of them)"
     )
 
 
@@ -185,7 +251,12 @@ def _held_sentence(content: Mapping[str, Any]) -> str:
     metrics = held.get("metrics")
     words = "no worse"
     if metrics:
-        words = f"no worse in {' and '.join(metrics)}"
+        tolerances = [
+            f"{item['metric']} by more than {item['by']:g}"
+            for item in content["no_worse"]
+            if item["metric"] in metrics
+        ]
+        words = f"no worse in {' and '.join(tolerances)}"
     return (
         f"number {held['number']}, with {content['metric']} {held['value']:.3g}, is {words} on "
         f"unseen rows with a chance of {shown_chance(held['chance'])}, rather less as it is the "

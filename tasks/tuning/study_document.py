@@ -287,7 +287,9 @@ def notes_of(document: Mapping[str, Any]) -> list[str]:
     notes = _notes_on_time(document, chosen) + _notes_on_failed_rules(document)
     if winner is not None:
         notes += _notes_on_preference(document)
-        notes += _notes_on_winner(document, winner)
+        if "alternative" not in document:
+            # that leaving out columns is enough is no answer to whether there is an alternative
+            notes += _notes_on_winner(document, winner)
         if winner["state"] == "judged":
             notes += _notes_on_evidence(document)
     return notes + _notes_on_test(document) + _notes_on_gates(document)

@@ -14,9 +14,11 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from evenhand.fairlib.catalogue import possible_gain
 from evenhand.fairlib.tuning.budget import Budget
 from evenhand.fairlib.tuning.further_search import share_bound
-from evenhand.fairlib.tuning.study import Aim, Limit, Trial
+from evenhand.fairlib.tuning.quantiles import LEVELS
+from evenhand.fairlib.tuning.study import UNSEEN, Aim, Limit, Trial
 from evenhand.flows import tune_champion
 from evenhand.flows.cli import app
 from evenhand.flows.job_file import load_job
@@ -29,7 +31,9 @@ from evenhand.flows.tune_alternatives import (
     better_alternatives,
     bound_on_mean_gain,
     certificate,
+    chance_of_less,
     compared,
+    distinct_models,
     equally_good,
     has_chance,
     held_alternative,
@@ -38,7 +42,6 @@ from evenhand.flows.tune_alternatives import (
     merits_of,
     multiplicity_document,
     parse_no_worse,
-    possible_gain,
     provisional,
     record_content,
     with_champion,
@@ -281,7 +284,13 @@ def test_chances_need_a_metric_of_decisions() -> None:
 def test_the_best_alternative_is_as_good_with_the_smallest_gap() -> None:
     content = certificate(AIM, ALTERNATIVE, TRIALS, [1, 2, 4], seed=0)
     assert content["champion"] == {"number": "0", "value": 0.20}
-    assert content["best"] == {"number": "3", "value": 0.08}
+    assert content["best"] == {
+        "number": "3",
+        "value": 0.08,
+        "label": "model 3",
+        "by_group": False,
+        "chance": None,
+    }
     assert content["alternative_gap"] == 0.12
     assert (content["models"], content["random"], content["random_as_good"]) == (5, 3, 2)
     assert content["share_bound"] == 1.0
@@ -290,6 +299,42 @@ def test_the_best_alternative_is_as_good_with_the_smallest_gap() -> None:
     assert content["gain_bound"] is None
     assert content["no_worse"][0]["limit"] == "balanced_accuracy >= 0.695"
     json.dumps(content, allow_nan=False)
+
+
+def test_the_best_without_thresholds_by_group_is_named_too() -> None:
+    by_group = replace(TRIALS[5], tolerance=0.05, decision="equalized_odds by sex")
+    trials = [*TRIALS[:5], by_group, TRIALS[6]]
+    content = certificate(AIM, ALTERNATIVE, trials, [1, 2, 4], seed=0)
+    assert (content["best"]["number"], content["best"]["by_group"]) == ("3", True)
+    best_with_one_rule = content["best_with_one_rule"]
+    assert (best_with_one_rule["number"], best_with_one_rule["value"]) == ("1.1", 0.12)
+    # where the job's own rule has some, only other rules and controls have one for everybody
+    changed = [replace(trials[2], decision="balanced"), trial(9, 0.7, 0.11, "blind")]
+    for added, number in ((changed[:1], "1"), (changed, "9")):
+        own = [TRIALS[0], by_group, TRIALS[6], *added]
+        content = certificate(AIM, ALTERNATIVE, own, [], seed=0, has_group_rule=True)
+        assert content["best_with_one_rule"]["number"] == number
+
+
+def test_copies_of_a_model_are_one() -> None:
+    """By their values: a number that hardly differs makes the same model."""
+    copies = [replace(TRIALS[2], model=model, arguments={"eta": model}) for model in (7, 8, 9)]
+    assert distinct_models([*copies, TRIALS[3]]) == 2
+    assert distinct_models(TRIALS) == 5
+
+
+@pytest.mark.parametrize("metric", ["gap_max.sex", "impact_ratio.sex"])
+def test_less_disparity_on_unseen_rows_has_a_chance(metric: str) -> None:
+    """A uniform value on [0, 1] is below one on [.5, 1] with a chance of 3/4: a half is always."""
+    uniform = list(LEVELS)
+    upper = [0.5 + level / 2 for level in LEVELS]
+    first = Trial(0, "job", "judged", metrics={metric: {"value": 0.7, UNSEEN: upper}})
+    other = Trial(1, "search", "judged", metrics={metric: {"value": 0.5, UNSEEN: uniform}})
+    expected = {"gap_max.sex": 0.75, "impact_ratio.sex": 0.25}[metric]
+    assert chance_of_less(metric, other, first) == pytest.approx(expected, abs=0.01)
+    assert chance_of_less(metric, first, first) is None
+    without = replace(other, metrics={metric: {"value": 0.5}})
+    assert chance_of_less(metric, without, first) is None
 
 
 def test_without_a_better_model_the_champion_is_the_best() -> None:
@@ -369,7 +414,8 @@ def test_of_very_many_models_a_random_part_is_compared() -> None:
 def test_the_record_of_a_search_is_described() -> None:
     content = certificate(AIM, ALTERNATIVE, TRIALS, [1, 2, 4], seed=0)
     content["model"] = {"name": "people", "version": 3}
-    content |= {"min_cell": 5, "space": [["Space of gbdt", "eta: 0.1 to 0.5"]], "rules": ["job"]}
+    content |= {"min_cell": 5, "folds": 5}
+    content |= {"space": [["Space of gbdt", "eta: 0.1 to 0.5"]], "rules": ["job"]}
     kept = record_content({"alternative": content, "study": "people-1"}, "0" * 64)
     record = Record(1, "2026-11-28T00:00:00+00:00", "a", "alternative", kept, "", "")
     assert describe_record(record) == (
@@ -377,8 +423,7 @@ def test_the_record_of_a_search_is_described() -> None:
     )
     none = replace(record, content=kept | {"alternative_gap": 0.0})
     assert describe_record(none).endswith(": no better gap_max.sex found in 5 models")
-    # those of the stream have neither method nor arguments here
-    assert kept["distinct"] == 3
+    assert kept["distinct"] == 5
     assert kept["better"] == "lower"
     assert kept["space"] == content["space"]
     assert record._is_valid()

@@ -10,6 +10,7 @@ from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.page_model import Block, Documents, Json, Section, Table, Value
 from evenhand.tasks.tuning.alternatives_text import (
     MOST_SHARE,
+    as_good_words,
     bound_sentences,
     found_sentence,
     percent,
@@ -26,8 +27,9 @@ ASSUMPTIONS = (
     "independently of each other and of all results, and it holds at whatever moment the search "
     "stops. It is about settings drawn like these: each method with the same chance, a uniform "
     "value of each parameter of it (of its logarithm where the table says so), under the best rule "
-    "of decisions. Better means a better value on these rows than that of the best found, which as "
-    "the best of many is itself too good. A setting that cannot be trained counts as no better. "
+    "of decisions. Better means a better value on these rows than that of the best found, with all "
+    "that an alternative keeps; the value of the best found, as the best of many, is itself too "
+    "good. A setting that cannot be trained counts as no better. "
     "The bound on the **mean gain** of one further random model is this share of all that the "
     "metric could still gain: it assumes nothing either. "
     "The bound on the **gain** of many takes the largest "
@@ -59,12 +61,16 @@ def build(documents: Documents) -> Section:
 
 def _summary(content: Json) -> Table:
     """The numbers of the search."""
+    metric = content["metric"]
     rows = _subject(content)
     rows += [
-        [f"{content['metric']} of the model", f"{content['champion']['value']:.4f}"],
-        [f"{content['metric']} of the best alternative", f"{content['best']['value']:.4f}"],
-        ["Difference (alternative_gap)", f"{content['alternative_gap']:.4f}"],
+        [f"{metric} of the model", f"{content['champion']['value']:.4f}"],
+        [f"{metric} of the best alternative", f"{content['best']['value']:.4f}"],
     ]
+    if "best_with_one_rule" in content:
+        name = f"{metric} of the best without thresholds by group"
+        rows.append([name, f"{content['best_with_one_rule']['value']:.4f}"])
+    rows.append(["Difference (alternative_gap)", f"{content['alternative_gap']:.4f}"])
     allowed = content.get("allowed")
     if allowed is not None:
         word = "above it" if content["alternative_gap"] > allowed else "within it"
@@ -73,7 +79,8 @@ def _summary(content: Json) -> Table:
     if held is not None:
         name = "an alternative that is no worse on unseen rows"
         rows.append([f"{content['metric']} of {name}", f"{held['value']:.4f}"])
-        rows.append(["Chance that it is no worse there", shown_chance(held["chance"])])
+        words = "Chance that it is no worse there by more than an alternative may be"
+        rows.append([words, shown_chance(held["chance"])])
     rows += _kept(content)
     rows += _searched(content)
     share = percent_rounded_up(content["share_bound"])
@@ -108,9 +115,11 @@ def _searched(content: Json) -> list[list[Value]]:
     rows: list[list[Value]] = []
     rows.append(["Models that were judged on all folds", str(content["judged_models"])])
     if "distinct" in content:
-        rows.append(["Of these different ones", str(content["distinct"])])
+        rows.append(["Of these with different values", str(content["distinct"])])
     rows.append(["Settings: models under a rule of decisions", f"{content['settings']:,}"])
     rows.append(["Independent random models", str(content["random"])])
+    if "seed" in content:
+        rows.append(["Seed that draws them", str(content["seed"])])
     if "random_failed" in content:
         rows.append(["Of these that could not be judged", str(content["random_failed"])])
     as_good = "Of these no worse than the model"
@@ -141,9 +150,8 @@ def _rows_and_folds(content: Json) -> str:
 def _people(counts: Json) -> list[Block]:
     """How decisions depend on the choice among equally good models, by group."""
     text = (
-        f"**{formats.plural(counts.get('as_good', counts['models']), 'setting')}** "
-        f"are no worse than the model; the decisions of {counts['models']:,} were compared with "
-        "its own. Per person, on average "
+        f"{formats.sentence(as_good_words(counts))}; the decisions of {counts['models']:,} were "
+        "compared with the model's own. Per person, on average "
         f"{percent(counts['mean'])} of them decide otherwise than the model. Groups of fewer than "
         f"{counts['min_cell']} people are not shown, nor is one from which theirs would follow."
     )

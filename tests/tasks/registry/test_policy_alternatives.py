@@ -28,12 +28,18 @@ SEARCH: dict[str, Any] = {
 }
 
 
-def reason(*searches: dict[str, Any], **rules: Any) -> str | None:
-    """Why a version with these searches for alternatives is not promoted."""
+def reason(*searches: dict[str, Any], again: bool = False, **rules: Any) -> str | None:
+    """Why a version with these searches for alternatives is not promoted; `again` publishes the
+    same model as version 2 first, and version 3 with another one.
+    """
     content = {**POLICY, "alternative": RULES, **rules}
     when = "2026-01-01T00:00:00+00:00"
     policy = Record(2, when, "ada", "policy", content, "a", "b")
     records = [VERSION, policy]
+    if again:
+        for number, digest in (("1", "e" * 64), ("2", "e" * 64), ("3", "f" * 64)):
+            content = {"version": number, "files": "", "model": digest}
+            records.append(Record(2, when, "ada", "version", content, "", f"v{number}"))
     for number, search in enumerate(searches, start=3):
         records.append(Record(number, when, "ada", "alternative", search, "", f"d{number}"))
     return judge(policy, Chain("people", records), "1", [PASSED])[1]
@@ -77,6 +83,26 @@ def test_an_alternative_counts_whichever_search_found_it() -> None:
         words = str(reason(*order))
         assert "gap_max.sex smaller by 0.05, and the policy allows 0.02" in words
     assert "record 3" in str(reason(small, SEARCH))
+
+
+def test_an_alternative_to_the_same_model_counts_too() -> None:
+    """Publishing a model again under another number does not shed what a search has found."""
+    found = SEARCH | {"version": "2", "alternative_gap": 0.3}
+    assert "smaller by 0.3" in str(reason(found, SEARCH, again=True))
+    assert reason(found | {"version": "3"}, SEARCH, again=True) is None
+    # nor has it to be searched again
+    assert reason(SEARCH | {"version": "2"}, again=True) is None
+
+
+def test_a_search_for_what_cannot_be_better_counts_for_nothing() -> None:
+    """Unless the policy names this disparity, and no other."""
+    perfect = SEARCH | {"metric": "consistency.copy", "value": 1.0, "alternative_gap": 0.0}
+    any_metric = alternative_rules(0.02, None, 30, ())
+    words = str(reason(perfect, alternative=any_metric))
+    assert "consistency.copy of the model cannot be better, so that there was nothing" in words
+    assert reason(perfect | {"value": 0.9}, alternative=any_metric) is None
+    named = alternative_rules(0.02, "consistency.copy", 30, ())
+    assert reason(perfect, alternative=named) is None
 
 
 def test_what_was_found_counts_if_it_kept_as_much_as_asked() -> None:
@@ -127,10 +153,10 @@ def test_a_policy_of_an_older_version_may_name_no_disparity() -> None:
 
 
 SHORT = {
-    "copies of a model": ({"distinct": 3}, "it judged 3 models, and the policy asks for 30"),
+    "copies of a model": ({"distinct": 3}, "it judged 3 different models, and the policy asks for"),
     "groups left out": ({"min_cell": 500}, "it measured groups with min_cell 500"),
     "groups of a few": ({"min_cell": 4}, "it measured groups with min_cell 4"),
-    "few models": ({"judged_models": 29}, "it judged 29 models, and the policy asks for 30"),
+    "few models": ({"judged_models": 29}, "it judged 29 different models, and the policy asks"),
     "a further limit": ({"where": ["auc >= 0.9"]}, "had to keep auc >= 0.9 as well"),
     "a smaller tolerance": (
         {"no_worse": ["balanced_accuracy by 0.001"]},

@@ -65,13 +65,14 @@ def test_what_was_found_and_both_bounds_are_said() -> None:
         "less as it is the best of many"
     )
     named = shown | {"metrics": ["balanced_accuracy"]}
-    assert "is no worse in balanced_accuracy on" in bound_sentences(CONTENT | {"held": named})[0]
+    (_, words) = bound_sentences(CONTENT | {"held": named})[0].split(", is ")
+    assert words.startswith("no worse in balanced_accuracy by more than 0.005 on unseen rows with")
     # further limits are what alternatives were looked for within
     within = CONTENT | {"where": ["auc >= 0.9"], "alternative_gap": 0.0}
     assert "by more than 0.005 and auc >= 0.9, among 30 models" in found_sentence(within)
     assert share == (
-        "at most 31% of random settings of this space are better on these rows than the best found "
-        "(95% confidence, by 16 of them)"
+        "at most 31% of random settings of this space are better on these rows than the best found, "
+        "with all that an alternative keeps (95% confidence, by 16 of them)"
     )
     mean = bound_sentences(CONTENT | {"mean_gain_bound": 0.00123})[2]
     assert mean == (
@@ -90,6 +91,8 @@ def test_what_was_found_and_both_bounds_are_said() -> None:
     assert none.startswith("how many settings of this space are better is not known: ")
     few = bound_sentences(CONTENT | {"random": 2, "share_bound": 0.996})[1]
     assert few.startswith("2 independent random settings are too few to bound how many settings")
+    one = bound_sentences(CONTENT | {"random": 1, "share_bound": 0.996})[1]
+    assert one.startswith("1 independent random setting is too few to bound")
     assert gain.startswith(
         "10 times as many random settings would gain at most 0.01 of gap_max.sex"
     )
@@ -119,6 +122,36 @@ def test_of_more_models_than_are_compared_both_numbers_are_said() -> None:
     counts = CONTENT["multiplicity"] | {"as_good": 4000, "models": 300}
     people = bound_sentences(CONTENT | {"multiplicity": counts})[-1]
     assert people.startswith("4,000 settings are as good, and 300 of them were compared; at least")
+    assert "at least one of those decides otherwise about 54% of the people" in people
+    one = bound_sentences(CONTENT | {"multiplicity": counts | {"as_good": 1, "models": 1}})[-1]
+    assert one == "1 setting is as good; it decides otherwise about 54% of the people"
+
+
+def test_an_alternative_by_group_is_said_to_be_that() -> None:
+    """Its decision depends on the group of a person, and the best of the others is named."""
+    best = {"number": "3", "value": 0.08, "label": "gbdt, by sex", "by_group": True, "chance": 0.87}
+    other = {"number": "5", "value": 0.15, "label": "logistic"}
+    content = CONTENT | {"best": best, "best_with_one_rule": other, "utility_by_decisions": True}
+    assert "number 3, gbdt, by sex, has gap_max.sex 0.08 in place of 0.2" in found_sentence(content)
+    rule, chance, held = bound_sentences(content)[:3]
+    assert rule.startswith("number 3 has thresholds by group, so that its decision about a person")
+    assert rule.endswith("number 5, logistic, is the best, with gap_max.sex 0.15")
+    assert chance == (
+        "on unseen rows number 3 has a better gap_max.sex than the model with a chance of .87, as "
+        "if both were independent"
+    )
+    assert held.startswith("no alternative is shown to be no worse")
+    alone = content | {"best_with_one_rule": {"number": "0", "value": 0.2, "label": "the job"}}
+    assert bound_sentences(alone)[0].endswith("none has a better gap_max.sex than the model")
+    one_rule = content | {"best": best | {"by_group": False, "chance": None}}
+    assert bound_sentences(one_rule)[0].startswith("no alternative is shown to be no worse")
+
+
+def test_utility_that_does_not_follow_from_decisions_is_named() -> None:
+    content = CONTENT | {"utility_by_decisions": False, "held_sought": False}
+    assert bound_sentences(content)[0].startswith(
+        "what an alternative keeps, balanced_accuracy, does not follow from decisions"
+    )
 
 
 def test_without_an_alternative_or_a_bound_that_is_said() -> None:
@@ -160,7 +193,7 @@ def test_the_page_says_of_which_model_and_table_it_is() -> None:
     assert rows["SHA-256 of the table"] == "0" * 64
     assert rows["Training rows, judged in so many folds"] == "1,200 in 5"
     assert rows["Largest difference that was asked for"] == "0.05: above it"
-    assert rows["Of these different ones"] == "28"
+    assert rows["Of these with different values"] == "28"
     within = build({"alternative": content | {"allowed": 0.2}}).blocks
     assert any("0.2: within it" in str(getattr(block, "rows", "")) for block in within)
 

@@ -573,6 +573,9 @@ class SearchProgress:
         missed.
         """
         rows = standings(self.aim, chosen.metrics)
+        unknown = [row.limit.metric for row in rows if row.value is None]
+        if unknown:
+            return f"too few rows for {' and '.join(unknown)}"
         missed = sum(row.missed_by for row in rows)
         if missed > 0:
             return f"limits missed by {missed:.3g}"

@@ -20,7 +20,12 @@ MAX_MESSAGE = 1000
 # Characters of a message in which secrets are looked for: the rest is cut off.
 MAX_READ = 50 * MAX_MESSAGE
 # The texts of SQLite and of the operating system, which libraries and servers quote.
-FULL = ("database or disk is full", "No space left on device", "Disk quota exceeded")
+FULL = (
+    "database or disk is full",
+    "No space left on device",
+    "Disk quota exceeded",
+    "FileStream.Write incomplete",  # XGBoost gives no reason, and there hardly is another one
+)
 # User and password of a URL. A password may hold a slash; its length is bounded, since a search
 # would read a long text from each of its addresses to the end.
 _PASSWORD = re.compile(r"(\w://)[^\s/:@]*:\S{0,2000}@")

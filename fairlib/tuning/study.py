@@ -72,7 +72,7 @@ class Limit:
         return found - self.value
 
     def __str__(self) -> str:
-        return f"{self.metric} {self.sign} {self.value:g}"
+        return f"{self.metric} {self.sign} {self.value:.12g}"
 
 
 def parse_limit(text: str) -> Limit:
@@ -217,11 +217,14 @@ class Aim:
         Returns
         -------
         float or None
-            The value where there is no interval; None without a number.
+            The value where there is no interval; None without a number, or where unseen rows
+            mostly have none, unless the value decides.
         """
         metric = metrics.get(limit.metric, {})
         value: float | None = metric.get("value")
-        if value is not None and metric.get(UNSEEN) and self.confidence_of_search != BY_VALUE:
+        if value is not None and UNSEEN in metric and self.confidence_of_search != BY_VALUE:
+            if not metric[UNSEEN]:
+                return None
             level = self.confidence_of_search
             worse = max
             if limit.sign == ">=":
@@ -252,7 +255,7 @@ class Aim:
         Returns
         -------
         float or None
-            None without a value or an interval.
+            None without a value or an interval, or where unseen rows mostly have no value.
 
         Examples
         --------
@@ -263,7 +266,9 @@ class Aim:
         """
         metric = metrics.get(limit.metric, {})
         value = metric.get("value")
-        if value is not None and metric.get(UNSEEN):
+        if value is not None and UNSEEN in metric:
+            if not metric[UNSEEN]:
+                return None
             if limit.sign == "<=":
                 return chance_below(metric[UNSEEN], limit.value)
             return chance_above(metric[UNSEEN], limit.value)
@@ -533,7 +538,7 @@ def settled(aim: Aim, trials: Sequence[Trial]) -> Aim:
     if aim.confidence is not None or not aim.limits:
         return aim
     has_quantiles = any(
-        UNSEEN in trial.metrics.get(limit.metric, {}) for limit in aim.limits for trial in trials
+        trial.metrics.get(limit.metric, {}).get(UNSEEN) for limit in aim.limits for trial in trials
     )
     for confidence in LADDER:
         if confidence < BY_VALUE and not has_quantiles:
@@ -545,9 +550,23 @@ def settled(aim: Aim, trials: Sequence[Trial]) -> Aim:
     return aim.by_value
 
 
+def is_share(metric: str) -> bool:
+    """Whether a metric is between 0 and 1.
+
+    Parameters
+    ----------
+    metric : str
+
+    Returns
+    -------
+    bool
+    """
+    return tuple(describe(metric)[0].domain) == (0, 1)
+
+
 def _cost_of(aim: Aim, trials: Sequence[Trial]) -> float:
     """How much the first objective, if it is a share, loses against the values deciding."""
-    if tuple(describe(aim.objectives[0])[0].domain) != (0, 1):
+    if not is_share(aim.objectives[0]):
         return 0.0
     by_value = within(aim.by_value, trials)
     if not by_value:

@@ -123,7 +123,8 @@ def unseen_quantiles(
     Returns
     -------
     dict
-        By metric; empty with fewer than ``FEWEST_CLUSTERS`` people or places.
+        By metric; an empty list for one without a value in half of the draws. The dictionary is
+        empty with fewer than ``FEWEST_CLUSTERS`` people or places.
     """
     if outcomes.people is not None and len(np.unique(outcomes.people)) < FEWEST_CLUSTERS:
         return {}
@@ -155,6 +156,7 @@ def unseen_quantiles(
             else:
                 values = metric.function(cells.rows[:, 0])
         values = values[np.isfinite(values)]
+        quantiles[name] = []
         if len(values) >= DRAWS / 2:
             quantiles[name] = [float(value) for value in np.quantile(values, LEVELS)]
     return quantiles

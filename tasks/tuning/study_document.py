@@ -17,6 +17,7 @@ from evenhand.fairlib.tuning.study import (
     best,
     costs,
     front,
+    is_share,
     nearest,
     probability_text,
     settled,
@@ -285,6 +286,7 @@ def notes_of(document: Mapping[str, Any]) -> list[str]:
     winner = trial_of(document, document["winner"])
     chosen = winner or trial_of(document, document["nearest"])
     notes = _notes_on_time(document, chosen) + _notes_on_failed_rules(document)
+    notes += _notes_on_left_out(document, chosen)
     if winner is not None:
         notes += _notes_on_preference(document)
         if "alternative" not in document:
@@ -302,6 +304,25 @@ def _notes_on_time(document: Mapping[str, Any], chosen: Mapping[str, Any] | None
             "there was no time to judge this model on all folds: it was judged on a part of the "
             "training rows, without intervals; the same command goes on from there"
         )
+    return notes
+
+
+def _notes_on_left_out(document: Mapping[str, Any], chosen: Mapping[str, Any] | None) -> list[str]:
+    """Name the groups that objectives and limits do not compare: on the validation rows, and those
+    metrics that compare all there on the test rows.
+    """
+    if chosen is None:
+        return []
+    names = [*document["objectives"], *(limit["metric"] for limit in document["limits"])]
+    on_test = document["test"] or {}
+    notes = []
+    for name in dict.fromkeys(names):
+        left_out = chosen["metrics"].get(name, {}).get("left_out")
+        left_out_of_test = on_test.get(name, {}).get("left_out")
+        if left_out:
+            notes.append(f"{name} does not compare {left_out}")
+        elif left_out_of_test:
+            notes.append(f"on the test rows {name} does not compare {left_out_of_test}")
     return notes
 
 
@@ -383,10 +404,15 @@ def _notes_on_evidence(document: Mapping[str, Any]) -> list[str]:
             chances.append(f"P({row['limit']}) is not known")
         else:
             chances.append(probability_text(row["limit"], row["chance"]))
+    objective = document["objectives"][0]
+    loss = ""
+    cure = ""
+    if is_share(objective):
+        loss = f" and loses at most {MOST_COST:g} of {objective} for it"
+        cure = f" (--confidence {CONFIDENCE:g} ignores the loss)"
     return [
-        f"no trial keeps the limits on unseen rows with a chance of {shown_chance(CONFIDENCE)} and "
-        f"loses at most {MOST_COST:g} of {document['objectives'][0]} for it, which more rows would "
-        f"allow (--confidence {CONFIDENCE:g} ignores the loss): of the winner {', '.join(chances)}"
+        f"no trial keeps the limits on unseen rows with a chance of {shown_chance(CONFIDENCE)}"
+        f"{loss}, which more rows would allow{cure}: of the winner {', '.join(chances)}"
     ]
 
 
@@ -406,7 +432,7 @@ def _notes_on_gates(document: Mapping[str, Any]) -> list[str]:
         is_missed = value is not None and not holds(limit, measured)
         if is_missed or kept_by == "value":
             key = "min" if limit["sign"] == ">=" else "max"
-            gates.append(f"{limit['metric']}: {{{key}: {limit['value']:g}}}")
+            gates.append(f"{limit['metric']}: {{{key}: {limit['value']:.12g}}}")
     if not gates:
         return []
     those = "it" if len(gates) == 1 else "one of them"
@@ -425,8 +451,15 @@ def _notes_on_test(document: Mapping[str, Any]) -> list[str]:
         )
     measured = document["test"] or {}
     for limit in asked_limits(document):
-        value = measured.get(limit["metric"], {}).get("value")
-        if value is not None and not holds(limit, measured):
+        if limit["metric"] not in measured:
+            continue
+        value = measured[limit["metric"]]["value"]
+        if value is None:
+            notes.append(
+                f"whether the test rows keep {limit['text']} is not known: too few people are "
+                "comparable there"
+            )
+        elif not holds(limit, measured):
             notes.append(
                 f"on the test rows {limit['metric']} is {value:.3f}, which misses {limit['text']}"
             )

@@ -941,13 +941,15 @@ def _checked(
 
 
 def rounded_metrics(metrics: Estimates) -> dict[str, dict[str, Any]]:
-    """Numbers, and lists of them, with so many digits as are written."""
+    """Numbers, and lists of them, with so many digits as are written; texts as they are."""
     rounded: dict[str, dict[str, Any]] = {}
     for name, metric in metrics.items():
         rounded[name] = {}
         for key, value in metric.items():
             if isinstance(value, list):
                 rounded[name][key] = [round(item, DIGITS) for item in value]
+            elif isinstance(value, str):
+                rounded[name][key] = value
             else:
                 rounded[name][key] = None if value is None else round(value, DIGITS)
     return rounded

@@ -89,6 +89,18 @@ def test_a_known_judgement_has_the_duration_that_it_had(
     assert (judgement.seconds, judgement.cpu_seconds) == (7.0, 7.0)
 
 
+def test_progress_says_that_a_limit_has_no_number_yet() -> None:
+    limit = Limit("gap_max.sex", "<=", 0.1)
+    progress = SearchProgress(Aim(("auc",), (limit,)), Budget(60.0), models=2)
+    metrics: dict[str, Any] = {"auc": {"value": 0.7}, "gap_max.sex": {"value": None}}
+    trials = [Trial(number, "default", "partial", metrics=metrics) for number in range(3)]
+    progress.update(trials)
+    assert progress.best_text == "best so far auc 0.7000, too few rows for gap_max.sex"
+    # a study of more models goes on
+    assert "3 models" in progress.line()
+    assert "of 2 models" not in progress.line()
+
+
 def test_the_first_answer_and_the_first_within_limits_are_timed() -> None:
     clock = iter([3.0, 8.0])
     cpu_clock = iter([4.0, 9.0])

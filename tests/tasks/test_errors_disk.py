@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowException
 from sqlalchemy.exc import OperationalError
+from xgboost.core import XGBoostError
 
 from evenhand.flows.engine import describe_fault
 from evenhand.tasks.errors import InputError, NotCarriedOut, disk_is_full
@@ -31,6 +32,17 @@ def of_mlflow() -> Exception:
     """As MLflow passes on what SQLite says."""
     inner = OperationalError("insert …", None, sqlite3.OperationalError("database or disk is full"))
     return MlflowException(message=str(inner))
+
+
+def of_xgboost() -> Exception:
+    """As XGBoost says it of a model's file."""
+    reason = "Check failed: std::fwrite(ptr, 1, size, fp_) == size: FileStream.Write incomplete"
+    return XGBoostError(f"[08:06:02] src/io/local_filesys.cc:37: {reason}\nStack trace:")
+
+
+def test_a_full_disk_is_recognised_by_what_xgboost_says() -> None:
+    assert disk_is_full(of_xgboost())
+    assert "the disk is full" in str(describe_fault(of_xgboost()))
 
 
 @pytest.mark.parametrize("make", [no_space, of_mlflow], ids=["system", "sqlite"])

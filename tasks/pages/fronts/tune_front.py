@@ -75,12 +75,13 @@ def _badge(study: Json) -> tuple[str, str, str]:
     if study["winner"] is None:
         return ("refused", "\u2715", "Nothing is within the limits: a compromise")
     test = study["test"] or {}
-    measured = []
-    for limit in asked_limits(study):
-        if (test.get(limit["metric"]) or {}).get("value") is not None:
-            measured.append(limit)
-    if not all(holds(limit, test) for limit in measured):
+    measured = [limit for limit in asked_limits(study) if test.get(limit["metric"])]
+    unknown = [limit for limit in measured if test[limit["metric"]].get("value") is None]
+    if not all(holds(limit, test) for limit in measured if limit not in unknown):
         text = "Within the limits on validation rows, not on the test rows"
+        return ("insufficient_evidence", "\u2013", text)
+    if unknown:
+        text = "Within the limits on validation rows, too few test rows to say so there"
         return ("insufficient_evidence", "\u2013", text)
     if any(row["kept_by"] == "value" for row in study["standings"]):
         text = "Within the limits by the values, not shown to hold"
@@ -384,7 +385,7 @@ def _costs(study: Json) -> list[Block]:
     condition = "its value on the validation rows is"
     if study["confidence"] != BY_VALUE:
         chance = shown_chance(study["confidence"])
-        condition = f"the chance that unseen rows keep it is at least {chance}"
+        condition = f"its value keeps it, and unseen rows do with a chance of at least {chance}"
     text = (
         f"A trial is within a limit if {condition}. Each "
         f"row has the best `{study['prefer']}` of the trials within all limits, and within all but "
@@ -541,7 +542,10 @@ def _best(study: Json) -> Table:
     if len(best) < len(order):
         count = f"The best {len(best)} of {len(order):,}"
     titles = [title(metric) for metric in metrics]
-    columns = ["Trial", *titles, "Within the limits", "Time"]
+    condition = "Within the limits"
+    if study["limits"] and study["confidence"] != BY_VALUE:
+        condition += f" (chance {shown_chance(study['confidence'])})"
+    columns = ["Trial", *titles, condition, "Time"]
     caption = f"{count} trials that were judged on all folds, on validation rows"
     return Table(caption, columns, rows, folded=True)
 

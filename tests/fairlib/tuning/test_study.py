@@ -90,6 +90,21 @@ def test_among_equals_a_control_wins_then_the_job_then_the_first(kinds: list[str
     assert order[3:] == [kind for kind in kinds if kind in ("search", "default")]
 
 
+def test_a_metric_that_most_unseen_rows_lack_has_no_chance() -> None:
+    """A normal distribution about its value would state one; the value still decides at .5."""
+    lacking = trial(0, 0.8, 0.01)
+    lacking.metrics["gap_max.sex"][UNSEEN] = []  # type: ignore[index]
+    limit = AIM.limits[0]
+    assert AIM.chance(limit, lacking.metrics) is None
+    assert AIM.found(limit, lacking.metrics) is None
+    assert best(AIM, [lacking]) is None
+    unasked = replace(AIM, confidence=None)
+    assert settled(unasked, [lacking]) == unasked.by_value
+    assert best(unasked, [lacking]) is lacking
+    (row,) = standings(unasked, lacking.metrics)
+    assert (row.kept_by, row.chance) == ("value", None)
+
+
 def test_the_job_under_another_rule_is_no_simpler() -> None:
     first, job = trial(0, 0.8, 0.05), replace(trial(1, 0.8, 0.05, "job"), decision="balanced")
     assert best(AIM, [first, job]) is first

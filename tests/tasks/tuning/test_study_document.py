@@ -164,6 +164,46 @@ def test_trials_without_the_preferred_number_are_counted() -> None:
     assert note.startswith("leaving out the sensitive columns is enough")
 
 
+def test_groups_that_are_not_compared_are_named() -> None:
+    """Of the limit on validation rows, or else on the test rows, which are fewer."""
+    ends = {"value": 0.1, "low": 0.05, "high": 0.15, "below": 0.0, "above": 0.3}
+    document = document_of_limit(ends | {"left_out": "W (284 rows, 0 of one label)"}, 0.2, None)  # type: ignore[dict-item]
+    note = "gap_max.sex does not compare W (284 rows, 0 of one label)"
+    assert notes_of(document)[0] == note
+    on_test = {"gap_max.sex": {"value": 0.1, "left_out": "W (3 rows)"}, "auc": {"value": 0.7}}
+    assert notes_of(document | {"test": on_test})[0] == note
+    compared = document_of_limit(ends, 0.2, None) | {"test": on_test}
+    assert notes_of(compared)[0] == "on the test rows gap_max.sex does not compare W (3 rows)"
+
+
+def test_a_limit_without_a_number_on_the_test_rows_is_said_to_be_that() -> None:
+    ends = {"value": 0.1, "low": 0.05, "high": 0.15, "below": 0.0, "above": 0.3}
+    document = document_of_limit(ends, 0.2, None)
+    measured = {"gap_max.sex": {"value": None}, "auc": {"value": 0.7}}
+    assert (
+        "whether the test rows keep gap_max.sex <= 0.2 is not known: too few people are "
+        "comparable there" in notes_of(document | {"test": measured})
+    )
+
+
+def test_numbers_of_limits_are_written_as_they_were_asked() -> None:
+    ends = {"value": 0.1, "low": 0.05, "high": 0.45, "below": 0.0, "above": 0.5}
+    notes = notes_of(document_of_limit(ends, 0.1234567, None))
+    assert any("`gap_max.sex: {max: 0.1234567}`" in note for note in notes)
+
+
+def test_of_an_objective_without_ends_no_loss_is_named() -> None:
+    document = {
+        "limits": ["gap_max.sex <= 0.1"],
+        "confidence_asked": None,
+        "confidence": 0.5,
+        "standings": [{"limit": "gap_max.sex <= 0.1", "chance": 0.6}],
+        "objectives": ["log_loss"],
+    }
+    (note,) = _notes_on_evidence(document)
+    assert "a chance of .90, which more rows would allow: of the winner" in note
+
+
 def test_a_note_names_the_metric_whose_loss_was_measured() -> None:
     """It is the first objective, not the metric that chooses among the winners."""
     standing = {"limit": "gap_max.sex <= 0.1", "chance": 0.6}

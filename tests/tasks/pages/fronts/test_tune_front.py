@@ -60,6 +60,13 @@ def test_a_tick_is_for_limits_that_are_shown_to_hold() -> None:
     )
     study["test"]["gap_max.sex"] = {"value": None, "low": None, "high": None}
     study["standings"] = []
+    assert front(documents).badge == (
+        "insufficient_evidence",
+        "\u2013",
+        "Within the limits on validation rows, too few test rows to say so there",
+    )
+    # not measured there at all
+    study["test"] = None
     assert front(documents).badge == ("passed", "\u2713", "A model is within the limits")
 
 

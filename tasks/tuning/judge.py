@@ -801,7 +801,7 @@ def _metrics(
     estimates = dict(evaluation.metrics)
     for name, terms in terms_of(measure).items():
         estimates |= decisions.moves[name].metrics(name, terms, outcomes, settings)[0]
-    metrics = {}
+    metrics: dict[str, dict[str, Any]] = {}
     for name, metric in estimates.items():
         metrics[name] = {"value": metric.value, "low": metric.low, "high": metric.high}
     unit = "people" if outcomes.counts_people else "rows"

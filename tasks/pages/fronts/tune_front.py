@@ -63,17 +63,20 @@ def front(documents: Documents) -> Front:
         meta=meta,
         headline=headline(study),
         created=run["created"],
-        badge=_badge(study),
+        badge=_badge(study, documents.get("alternative")),
         verdict_place=0,
     )
 
 
-def _badge(study: Json) -> tuple[str, str, str]:
-    """Say whether the answer is within the limits: a tick only where that is shown, and the test
-    rows do not contradict it.
+def _badge(study: Json, alternative: Json | None = None) -> tuple[str, str, str]:
+    """Say whether the answer is within the limits, and whether it is an `alternative`: a tick only
+    where that is shown, and the test rows do not contradict it.
     """
     if study["winner"] is None:
         return ("refused", "\u2715", "Nothing is within the limits: a compromise")
+    if alternative is not None and alternative["alternative_gap"] == 0:
+        text = "No less discriminatory alternative was found"
+        return ("insufficient_evidence", "\u2013", text)
     test = study["test"] or {}
     measured = [limit for limit in asked_limits(study) if test.get(limit["metric"])]
     unknown = [limit for limit in measured if test[limit["metric"]].get("value") is None]
@@ -86,6 +89,11 @@ def _badge(study: Json) -> tuple[str, str, str]:
     if any(row["kept_by"] == "value" for row in study["standings"]):
         text = "Within the limits by the values, not shown to hold"
         return ("insufficient_evidence", "\u2013", text)
+    if alternative is not None and alternative["held"] is None:
+        text = "An alternative on these rows, not shown to be as good on unseen ones"
+        return ("insufficient_evidence", "\u2013", text)
+    if alternative is not None:
+        return ("passed", "\u2713", "There is a less discriminatory alternative")
     return ("passed", "\u2713", "A model is within the limits")
 
 

@@ -118,14 +118,15 @@ def _searched(content: Json) -> list[list[Value]]:
         rows.append(["Of these with different values", str(content["distinct"])])
     rows.append(["Settings: models under a rule of decisions", f"{content['settings']:,}"])
     rows.append(["Independent random models", str(content["random"])])
-    if "seed" in content:
-        rows.append(["Seed that draws them", str(content["seed"])])
     if "random_failed" in content:
         rows.append(["Of these that could not be judged", str(content["random_failed"])])
     as_good = "Of these no worse than the model"
     if content.get("where"):
         as_good += ", and within the further limits"
     rows.append([as_good, str(content["random_as_good"])])
+    # studies of older versions lack it
+    if "seed" in content:
+        rows.append(["Seed that draws the random models", str(content["seed"])])
     return rows
 
 

@@ -70,6 +70,24 @@ def test_a_tick_is_for_limits_that_are_shown_to_hold() -> None:
     assert front(documents).badge == ("passed", "\u2713", "A model is within the limits")
 
 
+@pytest.mark.parametrize(
+    ("gap", "held", "words"),
+    [
+        (0.0, None, "No less discriminatory alternative was found"),
+        (0.1, None, "An alternative on these rows, not shown to be as good on unseen ones"),
+        (0.1, {"number": "3"}, "There is a less discriminatory alternative"),
+    ],
+)
+def test_the_badge_of_a_search_for_alternatives(gap: float, held: Any, words: str) -> None:
+    """Not that a model is within limits that follow from the model itself."""
+    documents = tune_documents()
+    documents["tuning"]["standings"] = [standing("model", 0.1, 0.15)]
+    documents["alternative"] = {"alternative_gap": gap, "held": held}
+    badge = front(documents).badge
+    assert badge is not None
+    assert badge[2] == words
+
+
 def test_without_a_winner_the_best_compromise_is_shown() -> None:
     """The page says what it misses."""
     documents = tune_documents(winner=None)

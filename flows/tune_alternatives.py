@@ -32,6 +32,7 @@ from evenhand.flows.resolved_job import ResolvedJob, content_of_proxy, model_dig
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.tuning.alternatives_text import MOST_SHARE
 from evenhand.tasks.tuning.no_worse import NO_WORSE, check_once, read_no_worse
+from evenhand.tasks.tuning.trial_search import SCORES
 
 # The metric that an alternative makes smaller by default, of the first sensitive column.
 DISPARITY = "gap_max"
@@ -298,7 +299,7 @@ def certificate(
             "value": best_with_one_rule.metrics[metric]["value"],
             "label": _label(best_with_one_rule),
         },
-        "utility_by_decisions": bool(counted_metrics(alternative)),
+        "utility_by_decisions": not all(map(is_of_scores, alternative.no_worse)),
         "seed": seed,
         "alternative_gap": round(abs(best_value - value), 9),
         "models": len({trial.model for trial in trials}),
@@ -375,8 +376,10 @@ def decides_by_group(trial: Trial, *, has_group_rule: bool) -> bool:
 
 def chance_of_less(metric: str, trial: Trial, champion: Trial) -> float | None:
     """Return the chance that a trial has less disparity than the champion on unseen rows, as if the
-    two were independent, which is cautious: on the same rows much of their noise is the same. None
-    where what the metric may be on unseen rows is not known.
+    two were independent; None where what the metric may be on unseen rows is not known.
+
+    Much of their noise is the same on the same rows, which would move the chance away from a half.
+    Of the best of many trials it is too high.
     """
     if trial is champion:
         return None
@@ -508,6 +511,11 @@ def counted_metrics(alternative: Alternative) -> list[str]:
     from evenhand.fairlib.evaluation.metrics import OVERALL_METRICS
 
     return [item.metric for item in alternative.no_worse if item.metric in OVERALL_METRICS]
+
+
+def is_of_scores(item: NoWorse) -> bool:
+    """Whether a metric that an alternative keeps follows from scores alone, whatever is decided."""
+    return item.metric.partition(".")[0] in SCORES
 
 
 def _best_alternative(aim: Aim, trials: Sequence[Trial], champion: Trial) -> Trial:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from evenhand.fairlib.evaluation.group_selection import left_out_text
+from evenhand.fairlib.evaluation.group_selection import MOST_NAMED, left_out_text
 from evenhand.fairlib.tuning.study import Trial, answer
 from evenhand.flows import classifier_jobs as classifier
 from evenhand.flows.engine import Steps
@@ -255,7 +255,9 @@ def _measure(command: Command, resolved: ResolvedJob, document: dict[str, Any]) 
     unit = measured.get("settings", {}).get("unit", "rows")
     for name, groups in measured.get("groups", {}).items():
         if groups["left_out"]:
-            document["test"][name]["left_out"] = left_out_text(groups["left_out"], unit)
+            document["test"][name]["left_out"] = left_out_text(
+                groups["left_out"], unit, most=MOST_NAMED
+            )
     document["test_rows"] = measured["n"]
     document["test_controls"] = {name: control["metrics"] for name, control in controls.items()}
     verdict.gates = decision

@@ -872,6 +872,7 @@ def _measuring(plan: TunePlan) -> dict[str, Any]:
         **settings.model_dump(include={"draws", "level", "min_cell", "intersections"}),
         "test_share": plan.resolved.job.split.test,
         "predicted": predicted,
+        "compared": aim.metrics,
         "score_intervals": has_score,
     }
 

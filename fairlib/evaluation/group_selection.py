@@ -16,6 +16,8 @@ from evenhand.fairlib.evaluation.metrics import GROUP_METRICS, Needs
 NAMED = 20
 """Fewest people of a group that a sentence names as an extreme, where two groups have so many."""
 
+MOST_NAMED = 5
+"""Groups that a note of a search names, of those that a metric leaves out."""
 MISSING = "missing"
 """Group of the rows without a value of the attribute. It is shown, and is no group of a comparison.
 """
@@ -210,7 +212,9 @@ def shortage_of(
     )
 
 
-def left_out_text(groups: Sequence[Mapping[str, Any]], unit: str = "rows") -> str:
+def left_out_text(
+    groups: Sequence[Mapping[str, Any]], unit: str = "rows", *, most: int | None = None
+) -> str:
     """Name groups that are left out, with their counts: ``"diverse (4 rows), missing (9 rows)"``.
 
     Parameters
@@ -219,20 +223,25 @@ def left_out_text(groups: Sequence[Mapping[str, Any]], unit: str = "rows") -> st
         As :meth:`GroupSelection.left_out` gives them.
     unit : str
         What is counted, in the plural.
+    most : int or None, default None
+        Of more groups only so many are named, and the others counted; default: all are named.
 
     Returns
     -------
     str
     """
     texts = []
-    for group in groups:
+    for group in groups[:most]:
         size = f"{group['n']:,} {unit}"
         if group["n"] == 1:
             size = "1 person" if unit == "people" else "1 row"
         if group["reason"] == "too_few" and group["fewest"] < group["n"]:
             size += f", {group['fewest']:,} of one label"
         texts.append(f"{group['group']} ({size})")
-    return ", ".join(texts)
+    named = ", ".join(texts)
+    if len(groups) > len(texts):
+        return f"{named} and {len(groups) - len(texts):,} more"
+    return named
 
 
 def left_out_notes(evaluation: Mapping[str, Any]) -> list[str]:

@@ -334,8 +334,8 @@ def _alternative_blocks(case: Case) -> Iterator[Block]:
                 "more disparity."
             )
         yield (
-            f"{formats.sentence(as_good_words(counts))}; {otherwise_words(counts)}, which are "
-            f"{counts['people']:,} in its table."
+            f"{formats.sentence(as_good_words(counts))}; {otherwise_words(counts)}. The table that "
+            f"it searched has {formats.plural(counts['people'], 'person', 'people')}."
         )
         rows: list[list[Any]] = []
         # records of older versions have no groups

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from evenhand.fairlib.catalogue import better, possible_gain
 from evenhand.tasks.errors import InputError, input_errors
@@ -129,9 +129,11 @@ def unmet_alternative(policy: Record, chain: Chain, version: str) -> str | None:
     shortfalls = [_shortfall(rules, search, min_cell) for search in searches]
     if any(shortfall is None for shortfall in shortfalls):
         return None
+    if shortfalls and shortfalls[-1] is not None and shortfalls[-1].has_cure:
+        return f"its last search for alternatives does not count: {shortfalls[-1].reason}"
     cure = f"`evenhand tune JOB --alternative-to models:/{chain.name}/{version}` searches them"
-    if shortfalls:
-        return f"its last search for alternatives does not count: {shortfalls[-1]}; {cure}"
+    if shortfalls and shortfalls[-1] is not None:
+        return f"its last search for alternatives does not count: {shortfalls[-1].reason}; {cure}"
     subject = "less discriminatory alternatives"
     if metric is not None:
         subject += f" in {metric}"
@@ -184,11 +186,17 @@ def read_search(record: Record) -> RecordedSearch | None:
             float(content.get("share_bound", 1.0)),
             _tolerances(list(content.get("no_worse") or ())),
             None if content.get("where") is None else list(map(str, content["where"])),
-            None if content.get("value") is None else float(content["value"]),
+            _number_in(content.get("value")),
         )
     except (KeyError, TypeError, ValueError, OverflowError, InputError):
         return None
     return search if "." in metric else None
+
+
+def _number_in(value: Any) -> float | None:
+    """Return a number of a record; None for what is none."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and math.isfinite(value) else None
 
 
 def search_for_alternatives(uri: str, name: str, version: str) -> dict[str, Any] | None:
@@ -285,36 +293,57 @@ def _searches_for(chain: Chain, version: str) -> list[Record]:
     another number, in their order.
     """
     versions = chain.same_model(version)
-    records = chain.of("alternative")
-    return [record for record in records if record.content.get("version") in versions]
+    searches = []
+    for record in chain.of("alternative"):
+        # a record that was made by hand may have anything there
+        number = record.content.get("version")
+        if isinstance(number, str) and number in versions:
+            searches.append(record)
+    return searches
 
 
-def _differing_terms(search: RecordedSearch, min_cell: int) -> str | None:
-    """Say what a record lacks, or that other groups were measured; None if nothing.
-
-    With a smaller `min_cell` the gap of a few people hides that of the others.
-    """
+def _lacking_terms(search: RecordedSearch) -> str | None:
+    """Say that a record does not say its terms; None if it does."""
     if search.min_cell is None or search.limits is None:
         return "its record of an older version does not say what it left out or had to keep"
-    if search.min_cell != min_cell:
-        return (
-            f"it measured groups with min_cell {search.min_cell}, as the version's job has it, and "
-            f"the policy pins {min_cell}: publish a version with evaluate.min_cell: {min_cell}, or "
-            f"set the policy with --set evaluate.min_cell={search.min_cell}"
-        )
     return None
 
 
-def _shortfall(rules: Mapping[str, Any], search: RecordedSearch, min_cell: int) -> str | None:
+def _other_groups(search: RecordedSearch, min_cell: int) -> str | None:
+    """Say that other groups were measured than the policy measures; None if not.
+
+    With a smaller `min_cell` the gap of a few people hides that of the others.
+    """
+    if search.min_cell == min_cell:
+        return None
+    return (
+        f"it measured groups with min_cell {search.min_cell}, as the version's job has it, and "
+        f"the policy pins {min_cell}: publish a version with evaluate.min_cell: {min_cell}, or "
+        f"set the policy with --set evaluate.min_cell={search.min_cell}"
+    )
+
+
+class Shortfall(NamedTuple):
+    """In what a search falls short of what a policy asks for."""
+
+    reason: str
+    has_cure: bool  # whether the reason says what helps; elsewhere another search does
+
+
+def _shortfall(rules: Mapping[str, Any], search: RecordedSearch, min_cell: int) -> Shortfall | None:
     """Say in what a search falls short of what a policy asks for; None if in nothing."""
     reasons = (
-        _too_small(rules, search),
-        _differing_terms(search, min_cell),
-        _nothing_to_find(rules, search),
-        _stricter_terms(rules, search),
-        _unsettled_gap(rules, search),
+        (_too_small(rules, search), False),
+        (_lacking_terms(search), False),
+        (_other_groups(search, min_cell), True),
+        (_nothing_to_find(rules, search), True),
+        (_stricter_terms(rules, search), False),
+        (_unsettled_gap(rules, search), False),
     )
-    return next((reason for reason in reasons if reason is not None), None)
+    for reason, has_cure in reasons:
+        if reason is not None:
+            return Shortfall(reason, has_cure)
+    return None
 
 
 def _too_small(rules: Mapping[str, Any], search: RecordedSearch) -> str | None:
@@ -334,16 +363,18 @@ def _too_small(rules: Mapping[str, Any], search: RecordedSearch) -> str | None:
 
 
 def _nothing_to_find(rules: Mapping[str, Any], search: RecordedSearch) -> str | None:
-    """Say that a search was for a disparity that the model has none of, where the policy leaves
-    open for which: another one may be large.
+    """Say that a search was for a disparity of which the model has no more than the gap, where the
+    policy leaves open for which: another one may be large.
     """
     if rules["metric"] is not None or search.value is None:
         return None
-    if possible_gain(search.metric, search.value) > 0:
+    possible = possible_gain(search.metric, search.value)
+    if possible > rules["gap"]:
         return None
     return (
-        f"{search.metric} of the model cannot be better, so that there was nothing to find: search "
-        "for another disparity, or let the policy name one by --alternative-metric"
+        f"{search.metric} of the model can be better by {possible:.3g} at most, so that there was "
+        "nothing to find above the gap that the policy allows: search for another disparity, or "
+        "let the policy name one by --alternative-metric"
     )
 
 

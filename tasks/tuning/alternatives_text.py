@@ -116,7 +116,8 @@ def _chance_sentences(content: Mapping[str, Any]) -> list[str]:
         if chance is not None and not is_same:
             sentences.append(
                 f"on unseen rows number {found['number']} has a better {metric} than the model "
-                f"with a chance of {shown_chance(chance)}, as if both were independent"
+                f"with a chance of {shown_chance(chance)}, as if both were independent, and rather "
+                "less as it is the best of many"
             )
     return sentences
 
@@ -203,7 +204,8 @@ def as_good_words(counts: Mapping[str, Any]) -> str:
     total = counts.get("as_good", models)
     settings = "1 setting is" if total == 1 else f"{total:,} settings are"
     if total > models:
-        return f"{settings} as good, and {models} of them were compared"
+        were = "was" if models == 1 else "were"
+        return f"{settings} as good, and {models} of them {were} compared"
     return f"{settings} as good"
 
 

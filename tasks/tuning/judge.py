@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 from evenhand.fairlib.arrays import Bool, Float, Float32, Int, Str
 from evenhand.fairlib.distances.metric_kinds import load_metric
 from evenhand.fairlib.evaluation.evaluate import Evaluation, evaluate
-from evenhand.fairlib.evaluation.group_selection import left_out_text
+from evenhand.fairlib.evaluation.group_selection import MOST_NAMED, left_out_text
 from evenhand.fairlib.evaluation.outcomes import Outcomes, groups_by
 from evenhand.fairlib.execution import derive_seed, generator, sample_rows
 from evenhand.fairlib.methods.decided import DecidedModel, GroupRule, ThresholdRule
@@ -804,10 +804,11 @@ def _metrics(
     metrics: dict[str, dict[str, Any]] = {}
     for name, metric in estimates.items():
         metrics[name] = {"value": metric.value, "low": metric.low, "high": metric.high}
-    unit = "people" if outcomes.counts_people else "rows"
-    for name, groups in evaluation.groups.items():
-        if groups["left_out"]:
-            metrics[name]["left_out"] = left_out_text(groups["left_out"], unit)
+    for name in measure.get("compared", ()):
+        left_out = evaluation.groups.get(name, {}).get("left_out")
+        if left_out:
+            unit = evaluation.settings.get("unit", "rows")
+            metrics[name]["left_out"] = left_out_text(left_out, unit, most=MOST_NAMED)
     return metrics
 
 

@@ -352,8 +352,8 @@ def _notes_on_preference(document: Mapping[str, Any]) -> list[str]:
     if missing > 1:
         trials = f"{missing} trials have"
     return [
-        f"{trials} no number for {document['prefer']} and could not be chosen; if it was not asked "
-        "for before, --study NAME with a limit of time begins a study that has it"
+        f"{trials} no number for {document['prefer']}, which was not asked for before, and could "
+        "not be chosen: --study NAME with a limit of time begins a study that has it"
     ]
 
 
@@ -365,8 +365,13 @@ def _without_preferred(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     limited = [limit["metric"] for limit in document["limits"]]
     if name in document["objectives"] or name in limited:
         return []
-    judged = [trial for trial in document["trials"] if trial["state"] == "judged"]
-    return [trial for trial in judged if trial["metrics"][name].get("value") is None]
+    without = []
+    for trial in document["trials"]:
+        is_rival = trial["state"] == "judged" and trial["kind"] != "majority"
+        # a metric that was measured and has no number, as of too few people, is there
+        if is_rival and not trial["metrics"][name]:
+            without.append(trial)
+    return without
 
 
 def _notes_on_winner(document: Mapping[str, Any], winner: Mapping[str, Any]) -> list[str]:

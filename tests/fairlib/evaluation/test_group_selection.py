@@ -14,7 +14,7 @@ import pytest
 
 from evenhand.fairlib.evaluation.evaluate import Evaluation, evaluate
 from evenhand.fairlib.evaluation.gates import Gate, decide, parse_gates
-from evenhand.fairlib.evaluation.group_selection import left_out_notes
+from evenhand.fairlib.evaluation.group_selection import left_out_notes, left_out_text
 from evenhand.fairlib.evaluation.outcomes import Outcomes, group_rates
 from evenhand.fairlib.evaluation.paired import compare
 from evenhand.fairlib.evaluation.predictions import audit_predictions
@@ -177,3 +177,12 @@ def test_wrong_groups_of_a_gate_are_refused(metric: str, groups: Any, message: s
 def test_groups_that_yaml_reads_as_numbers_are_names() -> None:
     (gate,) = parse_gates({"gap_max.old": {"max": 0.1, "groups": [True, 0]}})
     assert gate.groups == ("true", "0")
+
+
+def test_of_many_groups_that_are_left_out_the_first_are_named() -> None:
+    groups = [
+        {"group": name, "n": 9, "fewest": 2, "reason": "too_few"} for name in ("a", "b", "c", "d")
+    ]
+    named = "a (9 rows, 2 of one label), b (9 rows, 2 of one label)"
+    assert left_out_text(groups, most=2) == f"{named} and 2 more"
+    assert left_out_text(groups[:2], most=2) == named

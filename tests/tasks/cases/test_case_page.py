@@ -39,10 +39,15 @@ def test_a_recorded_search_for_alternatives_is_shown() -> None:
         == []
     )
     text = " ".join(map(str, _alternative_blocks({"decision": ADVERSE, "alternatives": SEARCH})))
-    assert "on 2026-11-20 judged 120 models" in text
-    assert "gap_max.sex that is better by 0.0123" in text
-    assert "14 settings are as good. At least one of them decides otherwise about" in text
-    assert "8.1% of 4,000 people" in text
+    assert (
+        "with a better gap_max.sex on 2026-11-20 judged 120 models; that of the best is better by "
+        "0.0123." in text
+    )
+    assert "14 settings are as good; at least one of them decides otherwise about" in text
+    assert "The table that it searched has 4,000 people." in text
+    by_group = {**SEARCH, "by_group": True, "value": 0.02, "best_with_one_rule": 0.018}
+    (first, *_) = _alternative_blocks({"decision": ADVERSE, "alternatives": by_group})
+    assert str(first).endswith("by 0.0123, with thresholds by group (without them by 0.002).")
     groups = {"sex": {"F": {"people": 1200.0, "ambiguity": 0.12, "mean": 0.03}, "X": None}}
     counts = {**SEARCH["multiplicity"], "by_group": groups}
     shown = list(
@@ -54,7 +59,7 @@ def test_a_recorded_search_for_alternatives_is_shown() -> None:
     assert "about this person is not known: its search kept no such model." in text
     kept = {**SEARCH, "no_worse": ["balanced_accuracy by 0.3"], "alternative_gap": 0.0}
     text = " ".join(map(str, _alternative_blocks({"decision": ADVERSE, "alternatives": kept})))
-    assert "judged 120 models; none has a better gap_max.sex." in text
+    assert "judged 120 models; none has one." in text
     assert (
         "As good means balanced_accuracy no worse by more than 0.3, on the training rows." in text
     )

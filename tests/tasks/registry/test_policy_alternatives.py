@@ -99,7 +99,10 @@ def test_a_search_for_what_cannot_be_better_counts_for_nothing() -> None:
     perfect = SEARCH | {"metric": "consistency.copy", "value": 1.0, "alternative_gap": 0.0}
     any_metric = alternative_rules(0.02, None, 30, ())
     words = str(reason(perfect, alternative=any_metric))
-    assert "consistency.copy of the model cannot be better, so that there was nothing" in words
+    assert "consistency.copy of the model can be better by 0 at most, so that there was" in words
+    # another search of the same would not help
+    assert not words.endswith("searches them")
+    assert "by 0.015 at most" in str(reason(perfect | {"value": 0.985}, alternative=any_metric))
     assert reason(perfect | {"value": 0.9}, alternative=any_metric) is None
     named = alternative_rules(0.02, "consistency.copy", 30, ())
     assert reason(perfect, alternative=named) is None
@@ -114,6 +117,9 @@ def test_what_was_found_counts_if_it_kept_as_much_as_asked() -> None:
     assert reason(loose | {"alternative_gap": 0.01}) is None
     strict = loose | {"no_worse": ["balanced_accuracy by 0.001", "auc by 0.1"]}
     assert "smaller by 0.3" in str(reason(strict, SEARCH))
+    # a value that is no number hides nothing
+    odd = SEARCH | {"alternative_gap": 0.3, "value": "n/a"}
+    assert "smaller by 0.3" in str(reason(odd, SEARCH))
     # a gap that is no number refuses
     assert "policy allows 0.02" in str(reason(SEARCH | {"alternative_gap": float("nan")}))
 
@@ -139,6 +145,8 @@ def test_a_search_for_performance_is_none_for_alternatives() -> None:
         {"no_worse": 3},
         {"min_cell": "few"},
         {"models": float("inf"), "judged_models": float("inf")},
+        {"version": ["1"]},
+        {"version": {"1": 1}},
     ],
 )
 def test_a_record_that_was_made_by_hand_counts_for_nothing(changes: dict[str, Any]) -> None:

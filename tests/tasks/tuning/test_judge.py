@@ -40,6 +40,7 @@ from evenhand.tasks.tuning.judge import (
     measured,
     reach,
 )
+from evenhand.tasks.tuning.trial_search import rounded_metrics
 from tests.tasks.steps_of_rows import write_dataset
 
 ROWS, FOLDS = 300, 3
@@ -659,6 +660,18 @@ def test_what_test_rows_may_show_is_wider_than_the_interval(tmp_path: Path) -> N
         ) == pytest.approx(ratios[-1])
         assert "above" not in metrics["accuracy"]
     assert ratios == pytest.approx([reach(0.2, None), reach(0.2, FOLDS)])
+
+
+def test_groups_that_a_limit_does_not_compare_are_named(tmp_path: Path) -> None:
+    """Only of the metrics that a search is about, as every trial has the text."""
+    data = data_of()
+    data.sensitive["sex"][:3] = "X"
+    compared, other = "demographic_parity_difference.sex", "gap_max.sex"
+    measure = measuring(predicted=[compared], compared=[compared])
+    metrics = judged(tmp_path, data, measure=measure)["metrics"]
+    assert metrics[compared]["left_out"] == "X (3 rows)"
+    assert "left_out" not in metrics[other]
+    assert rounded_metrics(metrics)[compared]["left_out"] == "X (3 rows)"
 
 
 def test_a_prediction_has_the_gap_of_validation_and_test() -> None:

@@ -157,9 +157,11 @@ def test_trials_without_the_preferred_number_are_counted() -> None:
     measured = judged(1, "blind", **{"auc": 0.6, other: 1.0})
     before = [judged(2, "search", auc=0.7), judged(3, "search", auc=0.8)]
     (note,) = notes_on([measured, *before], other)
-    assert note.startswith("2 trials have no number for consistency.sex and could not be chosen")
+    assert note.startswith("2 trials have no number for consistency.sex, which was not asked for")
     assert "1 trial has no number" in notes_on([measured, before[0]], other)[0]
     compared = [measured, judged(2, "search", **{"auc": 0.7, other: 0.9})]
+    # what was measured and has no number was asked for, and a constant model cannot win
+    compared += [judged(3, "search", **{"auc": 0.7, other: None}), judged(0, "majority", auc=0.5)]
     (note,) = notes_on(compared, other)
     assert note.startswith("leaving out the sensitive columns is enough")
 

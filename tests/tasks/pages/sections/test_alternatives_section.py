@@ -138,7 +138,7 @@ def test_an_alternative_by_group_is_said_to_be_that() -> None:
     assert rule.endswith("number 5, logistic, is the best, with gap_max.sex 0.15")
     assert chance == (
         "on unseen rows number 3 has a better gap_max.sex than the model with a chance of .87, as "
-        "if both were independent"
+        "if both were independent, and rather less as it is the best of many"
     )
     assert held.startswith("no alternative is shown to be no worse")
     alone = content | {"best_with_one_rule": {"number": "0", "value": 0.2, "label": "the job"}}

@@ -401,9 +401,9 @@ def facts(
     ]
 
 
-def status(job: str, named: str | None, store: Store) -> dict[str, Any]:
+def status(job: str, named: str | None, store: Store, prefer: str | None = None) -> dict[str, Any]:
     """Read the newest study of a job, or the named one, and write its page; `InputError` if there
-    is none.
+    is none. `prefer` is the metric by which the winner is chosen.
     """
     root = Path(store.local, STUDIES)
     newest_first = sorted(
@@ -416,7 +416,9 @@ def status(job: str, named: str | None, store: Store) -> dict[str, Any]:
             continue
         # its own aim: the command may have been given another
         trials = study.answered(aim_of(identity))
-        document = study_document(identity, None, path.parent.name, trials)
+        document = study_document(identity, prefer, path.parent.name, trials)
         write_study_page(store, document)
         return document
+    if named is not None:
+        raise InputError(f"there is no study {named!r} of {job!r} in this store: see --study.")
     raise InputError(f"there is no study of {job!r} in this store: run without --status first.")

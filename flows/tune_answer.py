@@ -45,6 +45,8 @@ UNMEASURED = (
     "`evenhand run` does both"
 )
 
+UNREPEATED = "{} of {} repeats with other seeds were not run: the command ended before them"
+
 
 def unjudged_answer(plan: TunePlan, what: str = ONE_MODEL) -> PreparedAnswer:
     """Return the job that is written if the time ends before `what`."""
@@ -219,12 +221,14 @@ def _measure_in_time(
     before it.
     """
     resolved = searched.plan.tuned(chosen, searched.rows.count)
+    repeats = searched.plan.tune.repeats
     try:
         steps = _measure(command, resolved, document)
     except OutOfTime:
         document["unmeasured"] = UNMEASURED.format("time ended")
+        if repeats:
+            document["unrepeated"] = UNREPEATED.format(repeats, repeats)
         return
-    repeats = searched.plan.tune.repeats
     budget = command.budget
     # the repeats leave the time for equally good models
     budget.reserve += keeping_seconds(searched.plan.alternative, chosen, budget)
@@ -235,10 +239,7 @@ def _measure_in_time(
         budget.reserve = budget.writing
         left_out = repeats - len(document["repeats"])
         if left_out:
-            document["unrepeated"] = (
-                f"{left_out} of {repeats} repeats with other seeds were not run: the command ended "
-                "before them"
-            )
+            document["unrepeated"] = UNREPEATED.format(left_out, repeats)
 
 
 def _measure(command: Command, resolved: ResolvedJob, document: dict[str, Any]) -> Steps:

@@ -23,9 +23,8 @@ LARGE_TABLE = 5000
 SMALLEST_PART = 10_000
 # The first look at a model is on so many rows at least.
 FIRST_ROWS = 1500
-# Methods whose kernels are compiled once on a machine: folder of the kernels, and seconds that it
-# takes.
-COMPILED = {"budro": "transport"}
+# Methods whose kernels are compiled once on a machine: their module within fairlib.
+COMPILED = {"budro": "transport/_transport_kernels"}
 COMPILING_S = 100.0
 # Their models are the first, as an answer is needed before the time is up.
 QUICK_METHODS = ("gbdt", "lightgbm", "reweigh", "logistic", "reweigh-logistic")
@@ -164,8 +163,9 @@ def compiling_seconds(methods: Iterable[str]) -> dict[str, float]:
     for method in methods:
         if method not in COMPILED:
             continue
-        default = fairlib / COMPILED[method] / "__pycache__"
+        module = fairlib / COMPILED[method]
+        default = module.parent / "__pycache__"
         folder = Path(os.environ.get("NUMBA_CACHE_DIR") or default)
-        if not any(folder.rglob("_kernels.*.nbi")):
+        if not any(folder.rglob(f"{module.name}.*.nbi")):
             seconds[method] = COMPILING_S
     return seconds

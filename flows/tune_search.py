@@ -30,7 +30,7 @@ from evenhand.fairlib.tuning.study import (
 )
 from evenhand.flows import classifier_jobs as classifier
 from evenhand.flows.engine import Steps, duration_text
-from evenhand.flows.tune_alternatives import is_gain_reached
+from evenhand.flows.tune_alternatives import decides_by_group, is_gain_reached
 from evenhand.flows.tune_equally_good import keeping_seconds
 from evenhand.flows.tune_first_models import FIRST_METHODS, compiling_seconds, plan_of_rows
 from evenhand.flows.tune_plan import TunePlan
@@ -75,14 +75,17 @@ JUDGING = (
     "evenhand.tasks.steps.train_step",
     "xgboost",
 )
-# What follows the search is expected to take so many times as long as the judgement of the chosen
-# model, as it is trained on all rows, and for thresholds by group once a fold; a mitigated one has
-# four controls, which are trained too. To that comes the evaluation: so many times as long as the
-# judgement of the majority-class baseline, which is nearly all measuring, and some seconds at
-# least, of a mitigated model with its controls twice as many. And the start of a process, as those
-# that still judge at the end are killed; of the whole time at most a part.
-FINISHING_OF_CHOSEN = 2.0
-FINISHING_OF_MITIGATED = 3.5
+# A judgement trains a model once a fold. After the search the chosen one is trained once on all
+# rows, which may take more than in proportion to their number, for thresholds by group also once a
+# fold; of a mitigated model four controls are trained too. The parts are expected to take so many
+# times as long as so many trainings of a judgement. To that comes the evaluation: so many times as
+# long as the judgement of the majority-class baseline, which is nearly all measuring, and some
+# seconds at least, of a mitigated model with its controls twice as many. And the start of a
+# process, as those that still judge at the end are killed; of the whole time at most a part.
+TRAINING_ON_ALL = 2.5
+TRAINING_ON_FOLDS = 1.25
+TRAINING_OF_CONTROLS = 1.75
+TRAINED_CONTROLS = 4
 FINISHING_OF_MEASURING = 6.0
 LEAST_MEASURING_S = 3.0
 LEAST_MEASURING_OF_MITIGATED_S = 6.0
@@ -94,13 +97,20 @@ STUDIES = "studies"
 
 
 def finishing_seconds(
-    trials: Sequence[Trial], chosen: Trial | None, budget: Budget, *, is_proved: bool = False
+    trials: Sequence[Trial],
+    chosen: Trial | None,
+    budget: Budget,
+    *,
+    folds: int,
+    has_group_rule: bool = False,
+    is_proved: bool = False,
 ) -> float:
     """Return how many seconds are kept for what follows the search, by what judgements took.
 
     An answer that was judged on a part of the rows only is improved before it is measured on test
     rows. So is one whose measurement would take most of the time: it would hardly end, and the
-    search would have lost that time. One that `is_proved` takes longer.
+    search would have lost that time. One that `is_proved` takes longer. A judgement is of so many
+    `folds`; `has_group_rule` says that the job's own rule of decisions has thresholds by group.
     """
     if chosen is None:
         return -LATE_S
@@ -110,12 +120,14 @@ def finishing_seconds(
         trial.seconds for trial in trials if trial.kind == MAJORITY and trial.state == "judged"
     ]
     measuring_s = max(measuring, default=max(1.0, chosen.seconds / 2))
-    factor = FINISHING_OF_CHOSEN
     least_s = LEAST_MEASURING_S
+    expected_s = TRAINING_ON_ALL * chosen.seconds / folds + budget.start_seconds
+    if decides_by_group(chosen, has_group_rule=has_group_rule):
+        expected_s += TRAINING_ON_FOLDS * chosen.seconds
     if _is_mitigated(chosen):
-        factor = FINISHING_OF_MITIGATED
         least_s = LEAST_MEASURING_OF_MITIGATED_S
-    expected_s = factor * chosen.seconds + budget.start_seconds
+        controls_s = _seconds_without_mitigation(trials, chosen)
+        expected_s += TRAINING_OF_CONTROLS * TRAINED_CONTROLS * controls_s / folds
     expected_s += max(FINISHING_OF_MEASURING * measuring_s, least_s)
     # in seconds of one process, as the expected ones
     most_s = MOST_OF_THE_TIME * min(budget.seconds, budget.cpu_seconds / budget.share)
@@ -124,6 +136,16 @@ def finishing_seconds(
     elif expected_s > most_s:
         return budget.writing
     return budget.writing + min(expected_s, most_s)
+
+
+def _seconds_without_mitigation(trials: Sequence[Trial], chosen: Trial) -> float:
+    """Return how long the judgement of the control without mitigation took, or else the chosen one,
+    which is no shorter.
+    """
+    seconds = [
+        trial.seconds for trial in trials if trial.kind == "plain" and trial.state == "judged"
+    ]
+    return min(max(seconds, default=chosen.seconds), chosen.seconds)
 
 
 def _is_mitigated(trial: Trial) -> bool:
@@ -676,7 +698,14 @@ class _AfterTrial:
             self.prepared = chosen
             self.on_best(trials)
         is_proved = bool(self.plan.proofs)
-        budget.reserve = finishing_seconds(trials, chosen, budget, is_proved=is_proved)
+        budget.reserve = finishing_seconds(
+            trials,
+            chosen,
+            budget,
+            folds=self.rows.folds,
+            has_group_rule=self.plan.resolved.job.decision.equal is not None,
+            is_proved=is_proved,
+        )
         budget.reserve += keeping_seconds(self.plan.alternative, chosen, budget)
         models = {trial.model for trial in trials}
         if not within(self.plan.aim.by_value, trials) and len(models) < len(self.rows.plan.fixed):

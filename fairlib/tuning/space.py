@@ -317,7 +317,9 @@ def restricted(dimension: Dimension | None, given: Any, default: Any = None) -> 
     if isinstance(given, Mapping):
         if not {"low", "high"} <= set(given) <= {"low", "high", "log"}:
             raise ValueError("a range has the keys low, high and optionally log")
-        log = bool(given.get("log", False))
+        log = given.get("log", False)
+        if not isinstance(log, bool):
+            raise ValueError(f"log is {log!r}, expected true or false")
         return _range(dimension, given["low"], given["high"], log, default)
     if not isinstance(given, list | tuple):
         return Choice((given,), given)
@@ -335,6 +337,10 @@ def restricted(dimension: Dimension | None, given: Any, default: Any = None) -> 
 def _range(dimension: Dimension | None, low: Any, high: Any, log: bool, default: Any) -> Real:
     """A range of a job, which begins at the default if it holds that, else in its middle."""
     is_whole = isinstance(dimension, Whole) or (dimension is None and type(default) is int)
+    if isinstance(dimension, Choice):
+        # such as null, 2 and 3
+        numbers = [value for value in dimension.values if value is not None]
+        is_whole = bool(numbers) and all(type(value) is int for value in numbers)
     kind = Whole if is_whole else Real
     limits = kind(low, high, log)
     start = default if dimension is None else dimension.default

@@ -231,7 +231,7 @@ def _show_status(
     from evenhand.tasks.execution.store import Store
 
     loaded, _ = load_job(job, overrides)
-    document = status(loaded.name, loaded.tune.study, Store(store_url))
+    document = status(loaded.name, loaded.tune.study, Store(store_url), loaded.tune.prefer)
     if as_json:
         print(json.dumps(document))
     else:

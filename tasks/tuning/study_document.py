@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from evenhand.fairlib.methods.registry import METHODS
 from evenhand.fairlib.tuning.space import Space
 from evenhand.fairlib.tuning.study import (
     CONFIDENCE,
@@ -25,6 +26,7 @@ from evenhand.fairlib.tuning.study import (
     standings,
 )
 from evenhand.tasks.pages.fronts.tune_front import asked_limits, holds, label_of, trial_of
+from evenhand.tasks.tuning.trial_search import JOB
 
 
 def study_document(
@@ -162,8 +164,12 @@ def caveats(document: Mapping[str, Any]) -> list[str]:
     if not document["within_limits"]:
         texts.append("A compromise: no trial is within the limits, which are gates of this job.")
     if document["standings"]:
-        rows = [row["text"] for row in document["standings"]]
-        texts.append(f"On validation rows {'; '.join(rows)}.")
+        rows = [row["text"] for row in document["standings"] if row["kept_by"] != "proof"]
+        if rows:
+            texts.append(f"On validation rows {'; '.join(rows)}.")
+        proved = [row["text"] for row in document["standings"] if row["kept_by"] == "proof"]
+        if proved:
+            texts.append(f"Of the trained model {'; '.join(proved)}.")
     if document["caveat"] is not None:
         texts.append(document["caveat"])
     if document["unmeasured"] is not None:
@@ -285,7 +291,8 @@ def notes_of(document: Mapping[str, Any]) -> list[str]:
     """
     winner = trial_of(document, document["winner"])
     chosen = winner or trial_of(document, document["nearest"])
-    notes = _notes_on_time(document, chosen) + _notes_on_failed_rules(document)
+    notes = _notes_on_time(document, chosen)
+    notes += _notes_on_untried(document) + _notes_on_failed_rules(document)
     notes += _notes_on_left_out(document, chosen)
     if winner is not None:
         notes += _notes_on_preference(document)
@@ -324,6 +331,23 @@ def _notes_on_left_out(document: Mapping[str, Any], chosen: Mapping[str, Any] | 
         elif left_out_of_test:
             notes.append(f"on the test rows {name} does not compare {left_out_of_test}")
     return notes
+
+
+def _notes_on_untried(document: Mapping[str, Any]) -> list[str]:
+    """Name the searched methods with mitigation of which no model was begun."""
+    tried = {trial["method"] for trial in document["trials"]}
+    has_job = any(trial["kind"] == JOB for trial in document["trials"])
+    untried = []
+    for name in document["methods"] or ():
+        if METHODS[name].plain != name and name not in tried:
+            untried.append(name)
+    # the job as it is may be of any of them
+    if not untried or has_job:
+        return []
+    return [
+        f"no model of {' and '.join(untried)} was tried: the search ended before, or had no time "
+        "for one (a method that is compiled takes longer once)"
+    ]
 
 
 def _notes_on_failed_rules(document: Mapping[str, Any]) -> list[str]:

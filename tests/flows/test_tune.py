@@ -703,6 +703,10 @@ def test_repeats_train_the_winner_with_other_seeds(searching: Bench) -> None:
 def test_the_status_is_of_the_study_whatever_the_command_asks(searching: Bench) -> None:
     study_of(searching)
     shown = json.loads(tune(searching, "--status", "--json", "--where", "auc >= 0.2").stdout)
+    by_auc = json.loads(tune(searching, "--status", "--json", "--prefer", "auc").stdout)
+    assert (by_auc["prefer"], shown["prefer"]) == ("auc", "balanced_accuracy")
+    other = tune(searching, "--status", "--study", "nosuch", code=2).stderr
+    assert "there is no study 'nosuch' of" in other
     assert shown["aim"] == f"balanced_accuracy where {LIMIT}"
     assert models_of(shown) == 6
     assert Path(shown["report"]).read_text().startswith("<!DOCTYPE html>")

@@ -14,6 +14,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+import evenhand.fairlib
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.fairlib.tuning.space import Choice
 from evenhand.fairlib.tuning.study import Trial
@@ -21,7 +22,7 @@ from evenhand.flows.cli import app
 from evenhand.flows.job import LearnedByEvidence, SubspaceMetric
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
-from evenhand.flows.tune_first_models import plan_of_rows
+from evenhand.flows.tune_first_models import COMPILED, COMPILING_S, compiling_seconds, plan_of_rows
 from evenhand.flows.tune_job import tuned_job, tuned_text, unjudged_text
 from evenhand.flows.tune_plan import make_plan
 from evenhand.flows.tune_space import LEAVE_OUT, METRIC, with_proxy_features
@@ -35,6 +36,19 @@ def features_of(bench: Bench) -> set[str]:
     paths = (bench.store / "steps" / "preprocess").iterdir()
     record = json.loads(max(paths, key=lambda path: path.stat().st_mtime_ns).read_text())
     return {*TableEncoder.load(Path(record["outputs"]["encoder"]["uri"])).groups_}
+
+
+def test_compiled_kernels_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the name of their module, which is there."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    (tmp_path / "other_kernels.f-1.py311.nbi").touch()
+    assert compiling_seconds(["gbdt", "budro"]) == {"budro": COMPILING_S}
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "_transport_kernels.f-1.py311.nbi").touch()
+    assert compiling_seconds(["gbdt", "budro"]) == {}
+    fairlib = Path(evenhand.fairlib.__path__[0])
+    for module in COMPILED.values():
+        assert (fairlib / f"{module}.py").is_file()
 
 
 @pytest.mark.long

@@ -23,31 +23,53 @@ from evenhand.flows.tune_search import (
 from evenhand.tasks.execution.store import Store
 
 
+def reserve(trials: list[Trial], chosen: Trial | None, budget: Budget, **settings: bool) -> float:
+    """The seconds that are kept, where a judgement has five folds."""
+    return finishing_seconds(trials, chosen, budget, folds=5, **settings)
+
+
 def test_the_reserve_follows_from_what_judgements_took() -> None:
     budget = Budget(100.0, clock=lambda: 0.0, writing=5.0)
     majority = Trial(1, "majority", "judged", seconds=2.0)
     quick = Trial(0, "default", "partial", seconds=1.0)
     judged = Trial(0, "default", "judged", seconds=8.0)
     slow = Trial(0, "default", "judged", seconds=800.0)
-    assert finishing_seconds([], None, budget) < 0  # the first answer may be a little late
-    assert finishing_seconds([quick], quick, budget) == 5.0
-    assert finishing_seconds([majority, judged], judged, budget) == 5.0 + 16.0 + 12.0
+    assert reserve([], None, budget) < 0  # the first answer may be a little late
+    assert reserve([quick], quick, budget) == 5.0
+    # one training on all rows, and the measurement
+    assert reserve([majority, judged], judged, budget) == 5.0 + 4.0 + 12.0
     # without a judged baseline half of the model's time stands for it
-    assert finishing_seconds([judged], judged, budget) == 5.0 + 16.0 + 24.0
+    assert reserve([judged], judged, budget) == 5.0 + 4.0 + 24.0
     # what would hardly end is not begun; a proof takes what there is
-    assert finishing_seconds([majority, slow], slow, budget) == 5.0
-    assert finishing_seconds([majority, slow], slow, budget, is_proved=True) == 5.0 + 50.0
+    assert reserve([majority, slow], slow, budget) == 5.0
+    assert reserve([majority, slow], slow, budget, is_proved=True) == 5.0 + 50.0
     budget.start_seconds = 3.0
-    assert finishing_seconds([majority, judged], judged, budget) == 5.0 + 16.0 + 12.0 + 3.0
+    assert reserve([majority, judged], judged, budget) == 5.0 + 4.0 + 12.0 + 3.0
     budget.start_seconds = 0.0
     # an evaluation takes some seconds, however quick a baseline was measured
     fast = replace(majority, seconds=0.04)
-    assert finishing_seconds([fast, judged], judged, budget) == 5.0 + 16.0 + 3.0
-    # a mitigated model has controls, which are trained too
+    assert reserve([fast, judged], judged, budget) == 5.0 + 4.0 + 3.0
+
+
+def test_mitigation_takes_longer_at_the_end() -> None:
+    """Four controls are trained, and for thresholds by group a model a fold."""
+    budget = Budget(100.0, clock=lambda: 0.0, writing=5.0)
+    majority = Trial(1, "majority", "judged", seconds=0.04)
+    plain = Trial(2, "plain", "judged", seconds=4.0)
+    judged = Trial(0, "default", "judged", seconds=8.0, method="gbdt")
     by_group = replace(judged, tolerance=0.05)
     reweighed = replace(judged, method="reweigh")
-    for mitigated in (by_group, reweighed):
-        assert finishing_seconds([fast, mitigated], mitigated, budget) == 5.0 + 28.0 + 6.0
+    controls = 1.75 * 4 * 4.0 / 5
+    chosen = 2.5 * 8.0 / 5
+    trials = [majority, plain]
+    assert reserve(trials, by_group, budget) == pytest.approx(5 + chosen + 10 + controls + 6)
+    assert reserve(trials, reweighed, budget) == pytest.approx(5 + chosen + controls + 6)
+    # without a judged control the model itself stands for it
+    assert reserve([majority], reweighed, budget) == pytest.approx(5 + chosen + 2 * controls + 6)
+    own_rule = replace(reweighed, kind="job", method=None)
+    assert reserve(trials, own_rule, budget, has_group_rule=True) == pytest.approx(
+        5 + chosen + 10 + controls + 6
+    )
 
 
 @pytest.mark.parametrize(("slowness", "seconds"), [(1.0, 6.0), (5.0, 15.0), (50.0, 25.0)])
@@ -131,13 +153,14 @@ def test_a_finished_study_keeps_time_for_the_end_too(tmp_path: Path) -> None:
         proofs=(),
         alternative=None,
         first="auc",
+        resolved=SimpleNamespace(job=SimpleNamespace(decision=SimpleNamespace(equal=None))),
     )
     study = SimpleNamespace(answered=lambda aim: known, search=lambda *_, **__: None)
     budget = Budget(100.0, started=0.0, clock=lambda: 0.0, reserve=-0.5)
     prepared: list[Any] = []
     tune_search.search(
         plan,  # type: ignore[arg-type]
-        SimpleNamespace(plan=SimpleNamespace(fixed=[])),  # type: ignore[arg-type]
+        SimpleNamespace(plan=SimpleNamespace(fixed=[]), folds=5),  # type: ignore[arg-type]
         study,  # type: ignore[arg-type]
         Store(str(tmp_path / "store")),
         lambda *_: None,
@@ -145,5 +168,5 @@ def test_a_finished_study_keeps_time_for_the_end_too(tmp_path: Path) -> None:
         on_best=prepared.append,
     )
     assert prepared == [known]
-    # twice its judgement, and three more judgements without a baseline's time to go by
-    assert budget.reserve == budget.writing + 16.0 + 24.0
+    # a training on all rows, and three judgements without a baseline's time to go by
+    assert budget.reserve == budget.writing + 4.0 + 24.0

@@ -58,6 +58,8 @@ def test_a_default_that_a_scale_cannot_have_is_its_middle() -> None:
         (Choice((None, 2, 3), None), [2, 3], None, Choice((2, 3), 2)),
         (Choice(((50,), (100,)), (100,)), [[50], [100]], (100,), Choice(([50], [100]), [100])),
         (None, [10, 20], 15, Whole(10, 20, False, 15)),
+        (Choice((None, 2, 3), None), {"low": 3, "high": 6}, None, Whole(3, 6, False, 4)),
+        (Choice((0.1, 2), 2), {"low": 1, "high": 3}, 2, Real(1, 3, False, 2)),
         (None, [0.5, 0.9], 0.7, Real(0.5, 0.9, False, 0.7)),
         (None, [True, False], False, Choice((True, False), False)),
     ],
@@ -78,6 +80,7 @@ def test_a_job_restricts_and_widens(
         (Whole(1, 5), [0.5, 3], "whole ends"),
         (Real(0.0, 1.0), [], "list is empty"),
         (Real(0.0, 1.0), {"low": 0.0, "top": 1.0}, "has the keys"),
+        (Real(0.1, 1.0), {"low": 0.1, "high": 1.0, "log": "false"}, "log is 'false', expected"),
         (Real(0.0, 1.0), {"low": 0.0, "high": math.inf}, "finite numbers"),
     ],
 )

@@ -166,6 +166,18 @@ def test_trials_without_the_preferred_number_are_counted() -> None:
     assert note.startswith("leaving out the sensitive columns is enough")
 
 
+def test_a_method_that_was_not_tried_is_named() -> None:
+    aim = {"objectives": ["auc"], "limits": [], "confidence": None}
+    identity = {**IDENTITY, "methods": ["gbdt", "budro"], "aim": aim}
+    trials = [judged(0, "plain", auc=0.7)]
+    (note,) = notes_of(study_document(identity, None, "a-study", trials))
+    assert note.startswith("no model of budro was tried: the search ended before, or had no time")
+    trials.append(Trial(1, "default", "failed", method="budro", error="too slow"))
+    assert not any(
+        "was tried" in note for note in notes_of(study_document(identity, None, "a", trials))
+    )
+
+
 def test_groups_that_are_not_compared_are_named() -> None:
     """Of the limit on validation rows, or else on the test rows, which are fewer."""
     ends = {"value": 0.1, "low": 0.05, "high": 0.15, "below": 0.0, "above": 0.3}

@@ -20,7 +20,16 @@ from evenhand.fairlib.catalogue import better
 from evenhand.fairlib.execution import derive_seed, generator
 from evenhand.fairlib.tuning.budget import Budget, Work
 from evenhand.fairlib.tuning.space import Choice, Dimension, Space, Whole
-from evenhand.fairlib.tuning.study import Aim, Estimates, Trial, beats, is_kept, leading, within
+from evenhand.fairlib.tuning.study import (
+    Aim,
+    Estimates,
+    Trial,
+    beats,
+    is_candidate,
+    is_kept,
+    leading,
+    within,
+)
 from evenhand.tasks.errors import (
     EvenhandError,
     InputError,
@@ -215,6 +224,12 @@ STUDY = "study"
 FACTOR = 4.0
 # Part of the rows of the first look at a model, of a table that is not divided further.
 FIRST_PART = 3
+# The part of the rows that a model was looked at, as an attribute of the study.
+LOOKED_AT = "looked_at"
+# Looks at so many times fewer rows than another one are no answers.
+FEWER_ROWS = 3
+# Folds that there are at least, for how long a model takes on all of them.
+LEAST_FOLDS = 2
 # A thread that waits for the first result looks at the time so often.
 LOOK_EVERY_S = 0.25
 # A look at all trials after a model holds up the others, and takes the longer the more there are:
@@ -346,9 +361,16 @@ class Study:
         return [*trials, *self._partial()]
 
     def _partial(self) -> list[Trial]:
-        trials = []
+        """Trials of a part of the rows, without those of far fewer rows than others."""
+        looked = []
         for item in self._items():
             if not item.state.is_finished() and "results" in item.user_attrs:
+                # studies of older versions lack the part
+                looked.append((item.user_attrs.get(LOOKED_AT, FIRST_PART), item))
+        most = FEWER_ROWS * min((part for part, _ in looked), default=ALL)
+        trials = []
+        for part, item in looked:
+            if part <= most:
                 trials += _trials(item)
         return trials
 
@@ -775,39 +797,74 @@ class _Search:
         """Judge a model on a part of the rows, where it is the first look at it that is wanted, and
         show it; return whether there is time for all folds.
         """
-        if not self.pace.wants_first_look(candidate) or self._has_answer():
+        if not self.pace.wants_first_look(candidate):
             return True
         started = self.budget.clock()
+        looks: list[tuple[int, float]] = []
         try:
-            self._look_first(trial, candidate)
+            if not self._has_answer():
+                part = max(self.plan.parts, default=FIRST_PART)
+                if not self.has_result.is_set():
+                    part = max(part, self.plan.first_part)
+                looks.append((part, self._look_at(trial, candidate, part)))
+                self._show()
+            for part in self._further_parts(looks):
+                if not self.pace.fits(candidate, part=part):
+                    break
+                looks.append((part, self._look_at(trial, candidate, part)))
+                self._show()
         except OutOfTime:
             self._keep_stopped(trial, started)
             return False
-        self._show()
+        if not looks:
+            return True
+        if len(looks) > 1 and self._is_hopeless(looks):
+            return False
         return self.pace.admits(candidate, part=ALL)
+
+    def _further_parts(self, looks: Sequence[tuple[int, float]]) -> list[int]:
+        """The growing parts of a very large table on which a model is looked at next, until one was
+        judged on all folds: that may take longer than there is time, and a few thousand rows say
+        little of so many.
+        """
+        if len(self.plan.parts) < 2:
+            return []
+        with self.guard:
+            if any(map(is_candidate, self.study.trials())):
+                return []
+        looked_at = min((part for part, _ in looks), default=math.inf)
+        return [part for part in self.plan.parts if part < looked_at]
+
+    def _is_hopeless(self, looks: Sequence[tuple[int, float]]) -> bool:
+        """Whether all folds would take longer than is left, if the time grows with the rows as it
+        did in the last two looks.
+        """
+        (fewer, shorter), (more, longer) = looks[-2:]
+        one_fold_s = (longer - shorter) / (1.0 / more - 1.0 / fewer)
+        return LEAST_FOLDS * one_fold_s > self.budget.search_left
 
     def _has_answer(self) -> bool:
         """Whether a trial keeps all limits by its value, be it that of a part of the rows."""
         with self.guard:
             return bool(within(self.plan.aim.by_value, self.study.answered(self.plan.aim)))
 
-    def _look_first(self, trial: Any, candidate: Candidate) -> None:
+    def _look_at(self, trial: Any, candidate: Candidate, part: int) -> float:
         """Judge a model on a part of the rows, so that there is an answer if there is no time for
-        more.
+        more; return its seconds.
         """
         rules = self.plan.rules(candidate)
         try:
-            part = max(self.plan.parts, default=FIRST_PART)
-            if not self.has_result.is_set():
-                part = max(part, self.plan.first_part)
             judgement = self.pace.timed(self.judge, candidate, rules, part=part)
             results = _checked(self.plan.aim, rules, judgement.results)
         except OutOfTime:
             raise
         except Exception:  # noqa: BLE001 - all folds may have what a part of the rows lacks
-            return
+            return 0.0
+        seconds = judgement.seconds or 0.0
         with self.guard:
-            _describe(trial, candidate, results, judgement.seconds or 0.0, "partial")
+            _describe(trial, candidate, results, seconds, "partial")
+            trial.set_user_attr(LOOKED_AT, part)
+        return seconds
 
 
 def _on_threads(

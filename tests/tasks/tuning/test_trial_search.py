@@ -803,6 +803,56 @@ def test_a_model_out_of_time_stays_open_with_its_first_look(
     assert "partial" not in {trial.state for trial in again.answered(plan.aim)}
 
 
+class Growing(Timed):
+    """Judgements take as long as there are rows."""
+
+    def __call__(self, candidate: Candidate, rules: Sequence[Rule], part: int) -> Judgement:
+        folds = 3 if part == 1 else 1
+        seconds = folds * self.slow.get(candidate.method, 5.0) / part
+        # a part of the rows takes a tenth there
+        of_part = {candidate.method: seconds * (10.0 if part > 1 else 1.0)}
+        slow, self.slow = self.slow, {**self.slow, **of_part}
+        try:
+            return super().__call__(candidate, rules, part)
+        finally:
+            self.slow = slow
+
+
+def test_of_a_very_large_table_more_and_more_rows_are_looked_at(tmp_path: Path) -> None:
+    """All folds would take 300 s: each of the first models is looked at on a third of the rows."""
+    plan = replace(plan_of(fixed=FIXED[3:]), parts=[27, 9, 3], first_part=81)
+    timed = Growing(100.0)
+    timed.slow = dict.fromkeys("ab", 100.0)
+    study = search_in(tmp_path, timed, plan)
+    looked = [(method, part) for _, method, part in timed.calls]
+    assert looked[:4] == [("a", 81), ("a", 27), ("a", 9), ("a", 3)]
+    assert ("a", 1) not in looked
+    (partial, *_) = study.answered(plan.aim)
+    assert partial.state == "partial"
+    # with more time it is judged on all folds
+    more = Growing(2000.0)
+    more.slow = dict.fromkeys("ab", 100.0)
+    again = search_in(tmp_path, more, plan)
+    assert "judged" in {trial.state for trial in again.answered(plan.aim)}
+    assert ("default", "a", 1) in more.calls
+    # as soon as one was, no other one is looked at on parts, but in the guided search
+    after = more.calls[more.calls.index(("default", "a", 1)) + 1 :]
+    assert all(part == 1 or kind == "search" for kind, _, part in after)
+
+
+def test_looks_at_far_fewer_rows_are_no_answers(tmp_path: Path) -> None:
+    """They are too good by chance. Before there are other ones, they are."""
+    slow = Candidate(DEFAULT, "b")
+    plan = replace(plan_of(fixed=[slow, FIXED[3]]), parts=[27, 9, 3], first_part=81)
+    methods = []
+    for seconds in (200.0, 100.0):
+        timed = Growing(seconds)
+        timed.slow = {"a": 100.0, "b": 5000.0}
+        study = search_in(tmp_path, timed, plan)
+        methods.append({trial.method for trial in study.answered(plan.aim)})
+    assert methods == [{"b"}, {"a"}]
+
+
 def test_an_error_of_the_caller_at_a_first_look_ends_the_search(tmp_path: Path) -> None:
     """Such as a limit out of reach: it is no failure of the model."""
     timed = Timed(1000.0)

@@ -190,7 +190,7 @@ def test_groups_that_are_not_compared_are_named() -> None:
     assert notes_of(compared)[0] == "on the test rows gap_max.sex does not compare W (3 rows)"
 
 
-def test_a_limit_without_a_number_on_the_test_rows_is_said_to_be_that() -> None:
+def test_a_limit_without_a_number_on_test_rows_is_named() -> None:
     ends = {"value": 0.1, "low": 0.05, "high": 0.15, "below": 0.0, "above": 0.3}
     document = document_of_limit(ends, 0.2, None)
     measured = {"gap_max.sex": {"value": None}, "auc": {"value": 0.7}}

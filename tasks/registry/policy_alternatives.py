@@ -319,7 +319,7 @@ def _other_groups(search: RecordedSearch, min_cell: int) -> str | None:
     return (
         f"it measured groups with min_cell {search.min_cell}, as the version's job has it, and "
         f"the policy pins {min_cell}: publish a version with evaluate.min_cell: {min_cell}, or "
-        f"set the policy with --set evaluate.min_cell={search.min_cell}"
+        f"`evenhand policy set` with --set evaluate.min_cell={search.min_cell}"
     )
 
 
@@ -327,7 +327,7 @@ class Shortfall(NamedTuple):
     """In what a search falls short of what a policy asks for."""
 
     reason: str
-    has_cure: bool  # whether the reason says what helps; elsewhere another search does
+    has_cure: bool  # whether the reason names a command that helps; elsewhere another search does
 
 
 def _shortfall(rules: Mapping[str, Any], search: RecordedSearch, min_cell: int) -> Shortfall | None:
@@ -374,7 +374,7 @@ def _nothing_to_find(rules: Mapping[str, Any], search: RecordedSearch) -> str | 
     return (
         f"{search.metric} of the model can be better by {possible:.3g} at most, so that there was "
         "nothing to find above the gap that the policy allows: search for another disparity, or "
-        "let the policy name one by --alternative-metric"
+        "name one by `evenhand policy set … --alternative-metric`"
     )
 
 

@@ -597,6 +597,8 @@ def refuse_by_policy(publishing: Bench, model: str, gap: float) -> None:
     for models, code, words in (("2", 0, ""), ("999", 1, "and the policy asks for 999")):
         limits = ("--alternative-gap", f"{gap}", "--alternative-models", models)
         limits += ("--alternative-no-worse", "balanced_accuracy by 0.1")
+        # as the job has it
+        limits += ("--set", "evaluate.min_cell=2")
         for arguments in (
             ("policy", "set", model, "--gates", str(gates), "--holdout", str(holdout), *limits),
             ("evaluate", f"models:/{model}/1", "--policy", "--direct"),

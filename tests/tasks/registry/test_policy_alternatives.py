@@ -174,6 +174,14 @@ SHORT = {
 }
 
 
+def test_another_search_is_no_cure_for_other_groups() -> None:
+    """The version's job has the number, so each search for it has."""
+    words = str(reason(SEARCH | {"min_cell": 4}))
+    assert "or `evenhand policy set` with --set evaluate.min_cell=4" in words
+    assert "evenhand tune" not in words
+    assert "evenhand evaluate" not in words
+
+
 @pytest.mark.parametrize("case", list(SHORT))
 def test_a_search_that_could_find_less_counts_for_nothing(case: str) -> None:
     changes, words = SHORT[case]

@@ -171,12 +171,13 @@ def test_bad_points_and_dead_workers_leave_the_others_alone(
     real = WorkerPool.run
 
     def run(self: WorkerPool, function: Any, resolved: Any, store_url: str) -> Any:
-        if resolved.arguments["eta"] == 0.2:
+        if resolved.job.split.test == 0.2:
             return real(self, os._exit, 9)  # as a process that the system kills
         return real(self, function, resolved, store_url)
 
     monkeypatch.setattr(WorkerPool, "run", run)
-    values = ("--over", "method.eta=0.2,-1,0.3")
+    # too few training rows are left
+    values = ("--over", "split.test=0.2,0.998,0.3")
     done = call(
         "sweep", *JOB, *values, "--direct", "--workers", "1", "--json", store=tmp_path / "store"
     )
@@ -189,8 +190,8 @@ def test_bad_points_and_dead_workers_leave_the_others_alone(
     died, bad, good = content["points"]
     assert [point["status"] for point in content["points"]] == ["failed", "failed", "done"]
     assert died["seconds"] == {}
-    assert "method gbdt" in bad["error"]
-    assert list(bad["seconds"]) == ["ingest", "contract", "preprocess", "profile", "controls"]
+    assert "the table cannot be split" in bad["error"]
+    assert list(bad["seconds"]) == ["ingest", "contract"]
     assert 0 < good["metrics"]["accuracy"]["value"] < 1
     assert [value["failed"] for value in content["values"]] == [1, 1, 0]
     errors = pq.read_table(content["sweep"])["error"].to_pylist()

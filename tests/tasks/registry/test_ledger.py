@@ -20,7 +20,7 @@ from evenhand.tasks.errors import GateRefused, InputError, NotCarriedOut
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.registry import client as registry
 from evenhand.tasks.registry import ledger as audit
-from evenhand.tasks.registry import policy
+from evenhand.tasks.registry import policy, policy_traces
 from evenhand.tasks.registry.client import (
     ABSENT,
     DIGEST_TAG,
@@ -147,7 +147,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> Client:
     def opened(uri: str) -> Iterator[Client]:
         yield made
 
-    for module in (registry, policy):
+    for module in (registry, policy, policy_traces):
         monkeypatch.setattr(module, "registry_client", opened)
     monkeypatch.setattr(audit, "actor", lambda: "someone")
     monkeypatch.setattr(audit, "now", lambda: f"2026-01-01T00:00:{len(made.calls):02d}+00:00")

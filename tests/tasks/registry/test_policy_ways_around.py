@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from evenhand.tasks.errors import GateRefused, InputError, NotCarriedOut
 from evenhand.tasks.registry import client as registry
 from evenhand.tasks.registry import ledger as audit
-from evenhand.tasks.registry import policy, signatures
+from evenhand.tasks.registry import policy, policy_traces, signatures
 from evenhand.tasks.registry.ledger import Record, read_chain
 from evenhand.tasks.registry.policy_people import false_records, unsigned_moves
 from evenhand.tasks.registry.signed_records import own_key, signing_with, with_signature
@@ -167,7 +167,7 @@ def world(keys: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> World:
     def opened(uri: str) -> Iterator[Client]:
         yield client
 
-    for module in (registry, policy):
+    for module in (registry, policy, policy_traces):
         monkeypatch.setattr(module, "registry_client", opened)
     monkeypatch.setattr(audit.time, "sleep", lambda seconds: None)
     # the files of models have tests of their own

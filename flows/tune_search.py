@@ -61,7 +61,8 @@ PAGE_EVERY_S = 30.0
 # Number of models where only the time limits a search.
 NO_LIMIT = 10**9
 # Seconds at the end that are kept for writing the job and the page: so many at least, and more on a
-# busy machine, as it computes for so long; but no more than a part of the whole time.
+# busy machine, as it computes for so long, and so many for each trial; but no more than a part of
+# the whole time.
 WRITING_S = 6.0
 WRITING_CPU_S = 3.0
 WRITING_TRIAL_S = 5e-5

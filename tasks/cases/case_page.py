@@ -311,17 +311,17 @@ def _alternative_blocks(case: Case) -> Iterator[Block]:
     if not search:
         return
     models = search.get("judged_models", search["models"])
-    best = "none has one"
+    best = "none is better there"
     if search["alternative_gap"] > 0:
-        best = f"that of the best is better by {search['alternative_gap']:.3g}"
+        best = f"the best is better there by {search['alternative_gap']:.3g}"
         # records of older versions lack it
         if search.get("by_group"):
             best += ", with thresholds by group"
             gap = abs(search["best_with_one_rule"] - search["value"])
             best += f" (without them by {gap:.3g})"
     yield (
-        f"A search for alternatives to this version with a better {search['metric']} on "
-        f"{search['when'][:10]} judged {formats.plural(models, 'model')}; {best}."
+        f"On {search['when'][:10]} a search for alternatives to this version with a better "
+        f"{search['metric']} judged {formats.plural(models, 'model')}: {best}."
     )
     counts = search.get("multiplicity")
     if counts:

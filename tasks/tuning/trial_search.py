@@ -226,9 +226,9 @@ FACTOR = 4.0
 FIRST_PART = 3
 # The part of the rows that a model was looked at, as an attribute of the study.
 LOOKED_AT = "looked_at"
-# Looks at so many times fewer rows than another one are no answers.
+# A look at fewer rows than this part of those of another look is no answer: 3 for a third.
 FEWER_ROWS = 3
-# Folds that there are at least, for how long a model takes on all of them.
+# A judgement on all folds takes as long as so many folds at least.
 LEAST_FOLDS = 2
 # A thread that waits for the first result looks at the time so often.
 LOOK_EVERY_S = 0.25
@@ -800,40 +800,44 @@ class _Search:
         if not self.pace.wants_first_look(candidate):
             return True
         started = self.budget.clock()
+        # part of the rows and seconds of each look; a look that failed says nothing of the time
         looks: list[tuple[int, float]] = []
+        has_looked = False
         try:
-            if not self._has_answer():
-                part = max(self.plan.parts, default=FIRST_PART)
-                if not self.has_result.is_set():
-                    part = max(part, self.plan.first_part)
-                looks.append((part, self._look_at(trial, candidate, part)))
-                self._show()
-            for part in self._further_parts(looks):
-                if not self.pace.fits(candidate, part=part):
+            for part in self._parts_to_look_at():
+                if has_looked and not self.pace.fits(candidate, part=part):
                     break
-                looks.append((part, self._look_at(trial, candidate, part)))
+                seconds = self._look_at(trial, candidate, part)
+                has_looked = True
+                if seconds is not None:
+                    looks.append((part, seconds))
                 self._show()
         except OutOfTime:
             self._keep_stopped(trial, started)
             return False
-        if not looks:
+        if not has_looked:
             return True
         if len(looks) > 1 and self._is_hopeless(looks):
             return False
         return self.pace.admits(candidate, part=ALL)
 
-    def _further_parts(self, looks: Sequence[tuple[int, float]]) -> list[int]:
-        """The growing parts of a very large table on which a model is looked at next, until one was
-        judged on all folds: that may take longer than there is time, and a few thousand rows say
-        little of so many.
+    def _parts_to_look_at(self) -> list[int]:
+        """The growing parts of the rows on which a model is looked at before all folds: the first
+        one until there is an answer, and those of a very large table until a model was judged on
+        all folds. That may take longer than there is time, and a few thousand rows say little of so
+        many.
         """
-        if len(self.plan.parts) < 2:
-            return []
+        parts = []
+        if not self._has_answer():
+            first = max(self.plan.parts, default=FIRST_PART)
+            if not self.has_result.is_set():
+                first = max(first, self.plan.first_part)
+            parts.append(first)
         with self.guard:
-            if any(map(is_candidate, self.study.trials())):
-                return []
-        looked_at = min((part for part, _ in looks), default=math.inf)
-        return [part for part in self.plan.parts if part < looked_at]
+            is_judged = any(map(is_candidate, self.study.trials()))
+        if len(self.plan.parts) > 1 and not is_judged:
+            parts += [part for part in self.plan.parts if part not in parts]
+        return parts
 
     def _is_hopeless(self, looks: Sequence[tuple[int, float]]) -> bool:
         """Whether all folds would take longer than is left, if the time grows with the rows as it
@@ -848,9 +852,9 @@ class _Search:
         with self.guard:
             return bool(within(self.plan.aim.by_value, self.study.answered(self.plan.aim)))
 
-    def _look_at(self, trial: Any, candidate: Candidate, part: int) -> float:
+    def _look_at(self, trial: Any, candidate: Candidate, part: int) -> float | None:
         """Judge a model on a part of the rows, so that there is an answer if there is no time for
-        more; return its seconds.
+        more; return its seconds, or None where that failed.
         """
         rules = self.plan.rules(candidate)
         try:
@@ -859,7 +863,7 @@ class _Search:
         except OutOfTime:
             raise
         except Exception:  # noqa: BLE001 - all folds may have what a part of the rows lacks
-            return 0.0
+            return None
         seconds = judgement.seconds or 0.0
         with self.guard:
             _describe(trial, candidate, results, seconds, "partial")

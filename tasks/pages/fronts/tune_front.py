@@ -84,7 +84,7 @@ def _badge(study: Json, alternative: Json | None = None) -> tuple[str, str, str]
         text = "Within the limits on validation rows, not on the test rows"
         return ("insufficient_evidence", "\u2013", text)
     if unknown:
-        text = "Within the limits on validation rows, too few test rows to say so there"
+        text = "Within the limits on validation rows; too few test rows to tell"
         return ("insufficient_evidence", "\u2013", text)
     if any(row["kept_by"] == "value" for row in study["standings"]):
         text = "Within the limits by the values, not shown to hold"
@@ -93,7 +93,8 @@ def _badge(study: Json, alternative: Json | None = None) -> tuple[str, str, str]
         text = "An alternative on these rows, not shown to be as good on unseen ones"
         return ("insufficient_evidence", "\u2013", text)
     if alternative is not None:
-        return ("passed", "\u2713", "There is a less discriminatory alternative")
+        text = "An alternative is no worse on unseen rows, and less discriminatory on these"
+        return ("passed", "\u2713", text)
     return ("passed", "\u2713", "A model is within the limits")
 
 

@@ -151,9 +151,8 @@ def _rows_and_folds(content: Json) -> str:
 def _people(counts: Json) -> list[Block]:
     """How decisions depend on the choice among equally good models, by group."""
     text = (
-        f"{formats.sentence(as_good_words(counts))}; the decisions of {counts['models']:,} were "
-        "compared with the model's own. Per person, on average "
-        f"{percent(counts['mean'])} of them decide otherwise than the model. Groups of fewer than "
+        f"{formats.sentence(as_good_words(counts))}: per person, on average "
+        f"{percent(counts['mean'])} of these decide otherwise than the model. Groups of fewer than "
         f"{counts['min_cell']} people are not shown, nor is one from which theirs would follow."
     )
     rows: list[list[Value]] = []

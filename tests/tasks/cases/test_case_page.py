@@ -40,8 +40,8 @@ def test_a_recorded_search_for_alternatives_is_shown() -> None:
     )
     text = " ".join(map(str, _alternative_blocks({"decision": ADVERSE, "alternatives": SEARCH})))
     assert (
-        "with a better gap_max.sex on 2026-11-20 judged 120 models; that of the best is better by "
-        "0.0123." in text
+        "On 2026-11-20 a search for alternatives to this version with a better gap_max.sex judged "
+        "120 models: the best is better there by 0.0123." in text
     )
     assert "14 settings are as good; at least one of them decides otherwise about" in text
     assert "The table that it searched has 4,000 people." in text
@@ -59,7 +59,7 @@ def test_a_recorded_search_for_alternatives_is_shown() -> None:
     assert "about this person is not known: its search kept no such model." in text
     kept = {**SEARCH, "no_worse": ["balanced_accuracy by 0.3"], "alternative_gap": 0.0}
     text = " ".join(map(str, _alternative_blocks({"decision": ADVERSE, "alternatives": kept})))
-    assert "judged 120 models; none has one." in text
+    assert "judged 120 models: none is better there." in text
     assert (
         "As good means balanced_accuracy no worse by more than 0.3, on the training rows." in text
     )

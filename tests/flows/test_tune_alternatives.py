@@ -310,8 +310,9 @@ def test_the_best_without_thresholds_by_group_is_named_too() -> None:
     assert (best_with_one_rule["number"], best_with_one_rule["value"]) == ("1.1", 0.12)
     # where the job's own rule has some, only other rules and controls have one for everybody
     changed = [replace(trials[2], decision="balanced"), trial(9, 0.7, 0.11, "blind")]
+    by_own_rule = trial(4, 0.7, 0.09)
     for added, number in ((changed[:1], "1"), (changed, "9")):
-        own = [TRIALS[0], by_group, TRIALS[6], *added]
+        own = [TRIALS[0], by_group, by_own_rule, *added]
         content = certificate(AIM, ALTERNATIVE, own, [], seed=0, has_group_rule=True)
         assert content["best_with_one_rule"]["number"] == number
 
